@@ -1,0 +1,151 @@
+//! What a checked configuration means: the only form of it that the core sees.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ipnet::{IpNet, Ipv6Net};
+
+use crate::crypto::aead::Cipher;
+use crate::crypto::kex::Method;
+use crate::crypto::prf::Prf;
+use crate::crypto::sign::{PrivateKey, PublicKey};
+use crate::prefix::Prefix;
+
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Our identity in IKE (ID_FQDN) and our name to the user.
+    pub name: String,
+    pub private_key: PrivateKey,
+    /// UDP ports, at least one.
+    pub listen: Vec<u16>,
+    /// `None`: this node only relays.
+    pub tun: Option<Tun>,
+    /// Prefixes behind this node; the addresses of the TUN device are announced too and are not listed here.
+    pub announce: Vec<Prefix>,
+    pub locator: Option<Ipv6Net>,
+    pub peers: Vec<Peer>,
+    pub suites: Suites,
+    pub babel: Babel,
+    pub kernel: Kernel,
+    /// The unix socket of `wattle status`.
+    pub control: PathBuf,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tun {
+    pub name: String,
+    pub mtu: u16,
+    pub addresses: Vec<IpNet>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peer {
+    pub name: String,
+    pub public_key: PublicKey,
+    /// Each is dialled, each is a tunnel of its own. None: the peer dials us.
+    pub endpoints: Vec<Endpoint>,
+    pub locator: Option<Ipv6Net>,
+    /// Prefixes behind a peer that does not speak Babel; reachable while its tunnel is up.
+    pub routes: Vec<Prefix>,
+    /// Never redial from another source port (a firewall lets only the listening port through).
+    pub pin_port: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Endpoint {
+    pub host: Host,
+    pub port: u16,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Host {
+    Address(IpAddr),
+    Name(String),
+}
+
+impl std::fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.host {
+            Host::Address(IpAddr::V6(address)) => write!(f, "[{address}]:{}", self.port),
+            Host::Address(address @ IpAddr::V4(_)) => write!(f, "{address}:{}", self.port),
+            Host::Name(name) => write!(f, "{name}:{}", self.port),
+        }
+    }
+}
+
+/// What we offer and accept, best first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Suites {
+    pub ike: Vec<IkeSuite>,
+    pub esp: Vec<Cipher>,
+    pub post_quantum: PostQuantum,
+}
+
+/// One IKE proposal: `aes256gcm16-prfsha256-x25519-ke1_mlkem768`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IkeSuite {
+    pub cipher: Cipher,
+    pub prf: Prf,
+    pub exchange: Method,
+    /// The additional key exchanges of RFC 9370, in order.
+    pub additional: Vec<Method>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PostQuantum {
+    /// A session without ML-KEM is refused.
+    Required,
+    /// Proposals with ML-KEM come first.
+    Preferred,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Babel {
+    pub hello_interval: Duration,
+}
+
+/// How routes reach the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kernel {
+    /// Routing table that is ours alone.
+    pub table: u32,
+    /// Mark of our own sockets; the rule to our table leaves packets with it out.
+    pub mark: u32,
+    /// Preference of our rules (ip rule): `rule` looks into main without its default routes, `rule + 1` into our table.
+    pub rule: u32,
+}
+
+impl Default for Kernel {
+    fn default() -> Kernel {
+        Kernel { table: 5270, mark: 0x5774, rule: 5270 }
+    }
+}
+
+impl Default for Babel {
+    fn default() -> Babel {
+        Babel { hello_interval: Duration::from_secs(4) }
+    }
+}
+
+impl Suites {
+    /// X25519 + ML-KEM-768 first; AES-GCM first where the CPU has AES instructions, else ChaCha20-Poly1305.
+    pub fn default_for(hardware_aes: bool) -> Suites {
+        let order = if hardware_aes {
+            [Cipher::Aes256Gcm, Cipher::ChaCha20Poly1305]
+        } else {
+            [Cipher::ChaCha20Poly1305, Cipher::Aes256Gcm]
+        };
+        let suite = |cipher| IkeSuite {
+            cipher,
+            prf: Prf::HmacSha2_256,
+            exchange: Method::X25519,
+            additional: vec![Method::MlKem768],
+        };
+        Suites {
+            ike: order.into_iter().map(suite).collect(),
+            esp: vec![order[0], order[1], Cipher::Aes128Gcm],
+            post_quantum: PostQuantum::Required,
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! Octets that are wiped when dropped and never printed.
+
+use std::fmt;
+use std::ops::Deref;
+
+use zeroize::Zeroizing;
+
+/// Key material. Its `Debug` shows only the length.
+#[derive(Clone)]
+pub struct Secret(Zeroizing<Vec<u8>>);
+
+impl Secret {
+    pub fn new(octets: Vec<u8>) -> Secret {
+        Secret(Zeroizing::new(octets))
+    }
+}
+
+impl From<&[u8]> for Secret {
+    fn from(octets: &[u8]) -> Secret {
+        Secret::new(octets.to_vec())
+    }
+}
+
+impl Deref for Secret {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Secret({} octets)", self.0.len())
+    }
+}

@@ -1,0 +1,1 @@
+//! The operating system: TUN, UDP, netlink, resolver, signals. The only unsafe code.

@@ -1,0 +1,1 @@
+//! Worlds of nodes on virtual time (tests).

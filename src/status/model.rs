@@ -1,0 +1,173 @@
+//! The versioned structs behind every view: the JSON is these structs, the text is rendered from them.
+//!
+//! Base units: microseconds, octets, bits a second; names in snake_case. A leaf: `node` fills it, `status` shows it.
+
+use serde::{Deserialize, Serialize};
+
+/// Raised when a field changes its meaning or goes away; new fields do not raise it.
+pub const SCHEMA: u32 = 1;
+
+/// What a request on the unix socket asks for: one JSON line, answered by one JSON line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "request", rename_all = "snake_case")]
+pub enum Request {
+    Snapshot,
+    Path { to: String, from: Option<String> },
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "answer", rename_all = "snake_case")]
+pub enum Answer {
+    Snapshot(Box<Snapshot>),
+    Path(PathReport),
+    Error { message: String },
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Snapshot {
+    pub schema: u32,
+    pub version: String,
+    pub name: String,
+    pub fingerprint: String,
+    pub uptime_us: u64,
+    pub tun: Option<Tun>,
+    pub listen: Vec<u16>,
+    /// The suite offered first.
+    pub ike_suite: String,
+    pub esp_suite: String,
+    pub octets_in: u64,
+    pub octets_out: u64,
+    /// Over the last seconds.
+    pub bits_in_per_s: u64,
+    pub bits_out_per_s: u64,
+    pub peers: Vec<Peer>,
+    pub neighbours: Vec<Neighbour>,
+    pub routes: Vec<Route>,
+    pub drops: Vec<Drop>,
+    /// Who knocked and was refused, newest first.
+    pub refused: Vec<Refused>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tun {
+    pub name: String,
+    pub mtu: u16,
+    pub addresses: Vec<String>,
+}
+
+/// `Up` means that data has arrived through a tunnel, not only that IKE answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    Up,
+    /// IKE answers, but no data arrives.
+    NoData,
+    Connecting,
+    Down,
+    /// It has no endpoint and has not dialled us.
+    Waiting,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Peer {
+    pub name: String,
+    pub fingerprint: String,
+    pub state: State,
+    /// The name of the peer that traffic to this one goes through, if not directly.
+    pub via: Option<String>,
+    /// In words, whenever the state is not up.
+    pub reason: Option<String>,
+    /// How long the state has lasted.
+    pub since_us: u64,
+    pub links: Vec<Link>,
+}
+
+/// A tunnel to a peer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Link {
+    pub id: u32,
+    /// As configured, or the address the peer dialled from.
+    pub endpoint: String,
+    /// Where ESP goes now.
+    pub remote: Option<String>,
+    pub local_port: Option<u16>,
+    pub state: State,
+    pub reason: Option<String>,
+    pub since_us: u64,
+    pub role: Option<String>,
+    pub ike_suite: Option<String>,
+    pub esp_suite: Option<String>,
+    pub spi_in: Option<u32>,
+    pub spi_out: Option<u32>,
+    pub rtt_us: Option<u64>,
+    /// Share of Hellos lost, 0 to 1.
+    pub loss: Option<f32>,
+    pub cost: Option<u16>,
+    pub packets_in: u64,
+    pub octets_in: u64,
+    pub packets_out: u64,
+    pub octets_out: u64,
+    /// Since the last packet that verified.
+    pub heard_us: Option<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Neighbour {
+    pub peer: String,
+    pub link: u32,
+    pub address: String,
+    pub rtt_us: Option<u64>,
+    pub loss: f32,
+    pub rxcost: u16,
+    pub txcost: u16,
+    pub cost: u16,
+    pub last_hello_us: Option<u64>,
+    pub last_ihu_us: Option<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Route {
+    pub to: String,
+    /// For source-specific routes.
+    pub from: Option<String>,
+    /// `local`, `unreachable`, or the peer's name.
+    pub via: String,
+    pub link: Option<u32>,
+    pub metric: u16,
+    pub selected: bool,
+    pub feasible: bool,
+    /// The originating node, by name if its router-id is known.
+    pub origin: String,
+    pub seqno: u16,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Drop {
+    pub reason: String,
+    pub count: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refused {
+    pub from: String,
+    pub name: Option<String>,
+    pub reason: String,
+    pub ago_us: u64,
+    pub count: u64,
+}
+
+/// `wattle path DST`: one packet's way, step by step.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PathReport {
+    pub schema: u32,
+    pub to: String,
+    pub from: Option<String>,
+    /// The route that matches, as `to` or `to from source`.
+    pub route: Option<String>,
+    pub metric: Option<u16>,
+    /// `local`, `unreachable`, `no route`, or the next peer's name.
+    pub next_hop: String,
+    pub link: Option<Link>,
+    /// The originating node.
+    pub origin: Option<String>,
+}

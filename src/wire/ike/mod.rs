@@ -1,0 +1,1 @@
+//! IKEv2 messages (RFC 7296 §3).

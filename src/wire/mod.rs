@@ -1,0 +1,3 @@
+//! Octets: parse and emit, nothing else. Parsers never panic and never allocate more than the input's length.
+
+pub mod ike;
