@@ -1,18 +1,40 @@
-//! The node: a pure function of (plan, seed, inputs, time) to (datagrams, inner packets, kernel-route changes, events).
+//! The node: a pure function of (plan, seed, inputs, time) to (datagrams, inner packets, kernel-route changes).
 //!
 //! The contract, for the daemon and for the simulation:
 //! 1. Give inputs (`handle_*`), with a time that never goes backwards.
 //! 2. Then drain: [`Node::egress`] (send the trains, write the inner packets, clear it) and [`Node::poll_output`] until `None`.
 //! 3. Sleep until [`Node::poll_timeout`], or an input; call [`Node::handle_timeout`] when the time has come.
+//!
+//! Rooms: `dial` (when a peer is tried), `link` (one tunnel), `sessions` (what IKE reports), `upkeep` (timers of links),
+//! `tables` (Fib and kernel routes), `snapshot` (what a person sees), `ident` (derived names).
 
-use std::net::IpAddr;
+mod dial;
+mod ident;
+mod link;
+mod sessions;
+mod snapshot;
+mod tables;
+mod upkeep;
 
-use crate::config::plan::Plan;
-use crate::path::{Path, SocketId};
-use crate::plane::Egress;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::{IpAddr, Ipv6Addr};
+use std::time::Duration;
+
+use crate::babel::{self, Speaker};
+use crate::config::plan::{self, Plan};
+use crate::crypto::rng::Rng;
+use crate::ike::{self, Endpoint};
+use crate::path::{LinkId, Path, PeerId, SocketId};
+use crate::plane::{Control, Egress, Plane};
 use crate::prefix::Prefix;
 use crate::status::model;
 use crate::time::Time;
+use crate::wire::ip::Udp6;
+use crate::wire::udpencap::{self, Content};
+use dial::Dial;
+use link::Link;
+use sessions::Refusals;
+use snapshot::Rate;
 
 /// Something only the daemon can do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,82 +49,312 @@ pub enum Output {
     DeleteRoute { prefix: Prefix },
 }
 
-pub struct Node {}
+pub struct Node {
+    plan: Plan,
+    started: Time,
+    rng: Rng,
+    ike: Endpoint,
+    babel: Speaker,
+    plane: Plane,
+    egress: Egress,
+    outputs: VecDeque<Output>,
+    links: BTreeMap<LinkId, Link>,
+    next_link: u32,
+    /// Why a peer without any link is not up, and since when.
+    absent: BTreeMap<PeerId, (Option<String>, Time)>,
+    next_socket: u16,
+    /// Source ports that are being opened, and for which link.
+    opening: BTreeMap<SocketId, LinkId>,
+    /// The local ports, as far as known.
+    ports: BTreeMap<SocketId, u16>,
+    kernel_routes: BTreeSet<Prefix>,
+    refusals: Refusals,
+    /// Send errors by the system's word for them.
+    send_errors: BTreeMap<String, u64>,
+    rate: Rate,
+}
+
+/// What the socket layer may invent in error texts is bounded by this.
+const SEND_ERROR_KINDS: usize = 32;
+/// A new port that the daemon does not report is given up after this.
+const SOCKET_PATIENCE: Duration = Duration::from_secs(2);
+const RELAY_MTU: u16 = 1400;
 
 impl Node {
+    /// `seed` must be fresh randomness: every key comes from it.
     pub fn new(plan: Plan, seed: [u8; 32], now: Time) -> Node {
-        let _ = (plan, seed, now);
-        todo!()
+        let mut rng = Rng::from_seed(seed);
+        let settings = ike::endpoint::Settings::new(&plan);
+        let mut ike = Endpoint::new(settings, ike::endpoint::Limits::default(), rng.fork(), now);
+        for (id, peer) in peers(&plan) {
+            ike.add_peer(id, &peer.name, peer.public_key);
+        }
+        let own_key = plan.private_key.public();
+        let settings = babel::speaker::Settings {
+            router_id: ident::router_id(&own_key),
+            hello_interval: plan.babel.hello_interval,
+        };
+        let mut babel = Speaker::new(settings, rng.fork(), now);
+        let mut plane = Plane::new(plan.tun.as_ref().map_or(RELAY_MTU, |tun| tun.mtu));
+        let addresses: Vec<IpAddr> =
+            plan.tun.iter().flat_map(|tun| &tun.addresses).map(ipnet::IpNet::addr).collect();
+        babel.announce(now, addresses.iter().copied().map(Prefix::host).chain(plan.announce.iter().copied()).collect());
+        plane.set_addresses(addresses);
+        plane.set_has_tun(plan.tun.is_some());
+
+        let ports = (0..).map(SocketId).zip(plan.listen.iter().copied()).collect();
+        let next_socket = u16::try_from(plan.listen.len()).unwrap_or(u16::MAX);
+        let absent = peers(&plan).map(|(id, _)| (id, (None, now))).collect();
+        let mut node = Node {
+            started: now,
+            rng,
+            ike,
+            babel,
+            plane,
+            egress: Egress::default(),
+            outputs: VecDeque::new(),
+            links: BTreeMap::new(),
+            next_link: 0,
+            absent,
+            next_socket,
+            opening: BTreeMap::new(),
+            ports,
+            kernel_routes: BTreeSet::new(),
+            refusals: Refusals::default(),
+            send_errors: BTreeMap::new(),
+            rate: Rate::default(),
+            plan,
+        };
+        node.add_dialled_links(now);
+        node.settle(now);
+        node
     }
 
-    /// A datagram from the wire; it is decrypted in place.
-    pub fn handle_datagram(&mut self, now: Time, path: Path, datagram: &mut [u8]) {
-        let _ = (now, path, datagram);
-        todo!()
+    /// A datagram from the wire, with the traffic class of its outer header; it is decrypted in place.
+    pub fn handle_datagram(&mut self, now: Time, path: Path, tos: u8, datagram: &mut [u8]) {
+        match udpencap::classify(datagram) {
+            Content::Esp => {
+                self.plane.inbound(now, path, tos, datagram, &mut self.egress);
+                if !self.egress.control.is_empty() {
+                    self.settle(now);
+                }
+            }
+            Content::Ike(message) => {
+                self.ike.receive(now, path, message);
+                self.settle(now);
+            }
+            Content::Keepalive => {}
+            Content::Runt => self.plane.count("runt"),
+        }
     }
 
     /// A packet from the TUN device.
     pub fn handle_inner(&mut self, now: Time, packet: &[u8]) {
-        let _ = (now, packet);
-        todo!()
+        self.plane.outbound(now, packet, &mut self.egress);
+        if !self.egress.control.is_empty() {
+            self.settle(now);
+        }
     }
 
     /// The answer to [`Output::Resolve`]; the error is a sentence for the user ("no answer from 192.0.2.53").
     pub fn handle_resolved(&mut self, now: Time, name: &str, result: Result<Vec<IpAddr>, String>) {
-        let _ = (now, name, result);
-        todo!()
+        for link in self.links.values_mut() {
+            let Some(dial) = &mut link.dial else { continue };
+            if !matches!(&dial.endpoint.host, plan::Host::Name(own) if own == name) {
+                continue;
+            }
+            if let Err(error) = &result {
+                link.reason = Some(format!("cannot resolve {name}: {error}"));
+            }
+            dial.resolved(now, &result, &mut self.rng);
+        }
+        self.run_links(now);
+        self.settle(now);
     }
 
-    /// The answer to [`Output::OpenSocket`].
+    /// The answer to [`Output::OpenSocket`]: the local port, or why there is none.
     pub fn handle_socket(&mut self, now: Time, socket: SocketId, result: Result<u16, String>) {
-        let _ = (now, socket, result);
-        todo!()
+        match result {
+            Ok(port) => {
+                self.ports.insert(socket, port);
+                match self.opening.remove(&socket).and_then(|id| self.links.get_mut(&id)) {
+                    Some(Link { dial: Some(dial), .. }) => dial.use_socket(now, socket),
+                    Some(_) | None => self.release_socket(socket),
+                }
+            }
+            Err(error) => {
+                log::warn!("no further UDP port: {error}");
+                if let Some(Link { dial: Some(dial), .. }) =
+                    self.opening.remove(&socket).and_then(|id| self.links.get_mut(&id))
+                {
+                    dial.use_socket(now, dial.socket);
+                }
+            }
+        }
+        self.run_links(now);
+        self.settle(now);
     }
 
     /// A datagram could not be sent; the error is the system's word for it ("Network is unreachable").
     pub fn handle_send_error(&mut self, now: Time, path: Path, error: &str) {
-        let _ = (now, path, error);
-        todo!()
+        if self.send_errors.len() < SEND_ERROR_KINDS || self.send_errors.contains_key(error) {
+            *self.send_errors.entry(error.to_owned()).or_default() += 1;
+        }
+        for link in self.links.values_mut() {
+            // Nothing has left, so nothing is worth waiting for: the next address may be reachable.
+            if let Some(attempt) = &mut link.attempt
+                && attempt.path.remote == path.remote
+                && !attempt.answered
+            {
+                link.reason = Some(format!("cannot send to {}: {error}", path.remote));
+                attempt.until = attempt.until.min(now + Duration::from_secs(1));
+            }
+        }
     }
 
     /// The daemon dropped something: counted under this reason.
     pub fn count(&mut self, reason: &'static str) {
-        let _ = reason;
-        todo!()
+        self.plane.count(reason);
     }
 
+    /// When to call [`Node::handle_timeout`], and what for.
     pub fn poll_timeout(&self) -> Option<(Time, &'static str)> {
-        todo!()
+        let links = self.links.values().filter_map(Link::next_timer).min().map(|at| (at, "link"));
+        [self.ike.poll_timeout(), self.babel.poll_timeout(), links].into_iter().flatten().min_by_key(|(at, _)| *at)
     }
 
     pub fn handle_timeout(&mut self, now: Time) {
-        let _ = now;
-        todo!()
+        if self.ike.poll_timeout().is_some_and(|(at, _)| at <= now) {
+            self.ike.handle_timeout(now);
+        }
+        if self.babel.poll_timeout().is_some_and(|(at, _)| at <= now) {
+            self.babel.handle_timeout(now);
+        }
+        self.run_links(now);
+        self.rate.sample(now, self.octets());
+        self.settle(now);
     }
 
     pub fn egress(&mut self) -> &mut Egress {
-        todo!()
+        &mut self.egress
     }
 
     pub fn poll_output(&mut self) -> Option<Output> {
-        todo!()
-    }
-
-    /// Everything a person can ask for.
-    pub fn snapshot(&self, now: Time) -> model::Snapshot {
-        let _ = now;
-        todo!()
-    }
-
-    /// What would happen to a packet.
-    pub fn explain(&self, now: Time, destination: IpAddr, source: Option<IpAddr>) -> model::PathReport {
-        let _ = (now, destination, source);
-        todo!()
+        self.outputs.pop_front()
     }
 
     /// Retractions and DELETEs go into the egress; nothing else happens afterwards.
     pub fn shut_down(&mut self, now: Time) {
-        let _ = now;
-        todo!()
+        self.babel.shut_down(now);
+        self.send_babel(now);
+        self.ike.shut_down(now);
+        self.send_ike();
     }
+
+    /// Works off what the parts have to say to each other, until they have nothing left.
+    fn settle(&mut self, now: Time) {
+        loop {
+            for control in std::mem::take(&mut self.egress.control) {
+                self.handle_control(now, control);
+            }
+            while let Some(event) = self.ike.poll_event() {
+                self.handle_ike(now, event);
+            }
+            self.send_babel(now);
+            if self.babel.take_changed() {
+                self.rebuild_tables();
+            }
+            if self.egress.control.is_empty() {
+                break;
+            }
+        }
+        self.send_ike();
+    }
+
+    fn handle_control(&mut self, now: Time, control: Control) {
+        match control {
+            Control::Babel { link, from, to, payload } => {
+                self.babel.receive(now, link, from, to, &payload);
+                if self.links.get(&link).is_some_and(|link| link.state != model::State::Up) {
+                    self.update_state(now, link);
+                }
+            }
+            Control::Moved { link, path } => {
+                if let Some(link) = self.links.get_mut(&link)
+                    && let Some(session) = &link.session
+                {
+                    log::info!("{}: now at {}", self.plan.peers[link.peer.0 as usize].name, path.remote);
+                    self.ike.set_path(session.sa, path);
+                    self.plane.set_path(link.id, path);
+                    link.path = Some(path);
+                }
+            }
+            Control::Worn { link } => self.refresh(now, link),
+        }
+    }
+
+    fn send_babel(&mut self, now: Time) {
+        while let Some(packet) = self.babel.poll_transmit(now) {
+            let Some(link) = self.links.get(&packet.link) else { continue };
+            let packet = Udp6 {
+                source: link.address,
+                destination: packet.to,
+                source_port: BABEL_PORT,
+                destination_port: BABEL_PORT,
+                hop_limit: 1,
+                traffic_class: BABEL_CLASS,
+            }
+            .packet(&packet.payload);
+            self.plane.send(now, link.id, &packet, &mut self.egress);
+        }
+    }
+
+    fn send_ike(&mut self) {
+        while let Some(transmit) = self.ike.poll_transmit() {
+            self.egress.push_datagram(transmit.path, transmit.datagram);
+        }
+    }
+
+    fn add_dialled_links(&mut self, now: Time) {
+        let mut first = now;
+        let wanted: Vec<_> = peers(&self.plan)
+            .flat_map(|(id, peer)| peer.endpoints.iter().map(move |endpoint| (id, endpoint.clone(), peer.pin_port)))
+            .collect();
+        for (peer, endpoint, pinned) in wanted {
+            let dial = Dial::new(endpoint, pinned, SocketId(0), first);
+            self.add_link(now, peer, Some(dial));
+            // A registry of hundreds does not start with hundreds of key exchanges in one tick.
+            first += Duration::from_millis(10);
+        }
+    }
+
+    fn add_link(&mut self, now: Time, peer: PeerId, dial: Option<Dial>) -> LinkId {
+        let id = LinkId(self.next_link);
+        self.next_link = self.next_link.wrapping_add(1);
+        let address = self.link_address(peer, id);
+        self.links.insert(id, Link::new(id, peer, address, dial, now));
+        id
+    }
+
+    fn link_address(&self, peer: PeerId, link: LinkId) -> Ipv6Addr {
+        ident::link_local(&self.plan.private_key.public(), &self.peer(peer).public_key, link.0)
+    }
+
+    fn peer(&self, id: PeerId) -> &plan::Peer {
+        &self.plan.peers[id.0 as usize]
+    }
+
+    fn octets(&self) -> (u64, u64) {
+        let counts = self.links.keys().filter_map(|id| self.plane.link(*id));
+        counts.fold((0, 0), |(inn, out), count| (inn + count.octets_in, out + count.octets_out))
+    }
+}
+
+/// Babel's port (RFC 8966 §4).
+const BABEL_PORT: u16 = 6696;
+/// CS6, network control.
+const BABEL_CLASS: u8 = 0xc0;
+
+fn peers(plan: &Plan) -> impl Iterator<Item = (PeerId, &plan::Peer)> {
+    (0..).map(PeerId).zip(&plan.peers)
 }

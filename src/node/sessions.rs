@@ -1,0 +1,346 @@
+//! What IKE reports, turned into links: which session carries which link, and which of two crossing sessions stays.
+//!
+//! A new session between the same two hosts replaces the old one (the peer would not have dialled if it still had it),
+//! unless the two crossed: each side began one before the other's stood (RFC 7296 §2.8 leaves that to us). Then the one
+//! begun by the lower public key stays, at both ends alike.
+
+use std::collections::VecDeque;
+use std::net::IpAddr;
+
+use super::Node;
+use super::link::{self, Attempt, ChildInfo, DRAIN, HANDSHAKE, Session};
+use crate::ike::endpoint::{Child, Event, Reason, Role, SaId};
+use crate::path::{LinkId, Path, PeerId};
+use crate::status::model;
+use crate::time::Time;
+
+/// Links that a peer dialled, at most: more than its paths to us can sensibly be.
+const ACCEPTED_LINKS: usize = 8;
+/// A refusal is not asked for again before this (a wrong key does not mend itself).
+const AFTER_REFUSAL: std::time::Duration = std::time::Duration::from_secs(10);
+
+/// A session that has just been authenticated.
+pub(super) struct Established {
+    sa: SaId,
+    peer: PeerId,
+    role: Role,
+    path: Path,
+    suite: String,
+    began: Time,
+    behind_nat: bool,
+}
+
+impl Node {
+    pub(super) fn handle_ike(&mut self, now: Time, event: Event) {
+        match event {
+            Event::Established { sa, peer, role, path, suite, began, behind_nat } => {
+                self.established(now, Established { sa, peer, role, path, suite, began, behind_nat });
+            }
+            Event::ChildUp { sa, child } => self.child_up(now, sa, &child),
+            Event::ChildDown { sa, spi_in, reason } => self.child_down(now, sa, spi_in, &reason),
+            Event::Closed { sa, reason, .. } => self.closed(now, sa, &reason),
+            Event::Heard { sa, path } => self.heard(now, sa, path),
+            Event::Refused { from, name, reason } => self.refusals.add(now, from.remote.ip(), name, reason.to_string()),
+        }
+    }
+
+    /// Dials `path` for a link.
+    pub(super) fn connect(&mut self, now: Time, id: LinkId, path: Path) {
+        let Some(link) = self.links.get_mut(&id) else { return };
+        let patience = link.dial.as_ref().map_or(HANDSHAKE, super::dial::Dial::patience);
+        let sa = self.ike.connect(now, link.peer, path);
+        link.attempt = Some(Attempt { sa, path, started: now, until: now + patience, answered: false });
+    }
+
+    /// Replaces a link's session before its sequence numbers run out.
+    pub(super) fn refresh(&mut self, now: Time, id: LinkId) {
+        if let Some(link) = self.links.get(&id)
+            && link.attempt.is_none()
+            && let Some(path) = link.path
+        {
+            self.connect(now, id, path);
+        }
+    }
+
+    fn established(&mut self, now: Time, new: Established) {
+        let Some(id) = self.link_for(now, &new) else {
+            self.ike.close(now, new.sa);
+            return;
+        };
+        let own_key = self.plan.private_key.public();
+        let we_are_lower = own_key < self.peer(new.peer).public_key;
+        let Some(link) = self.links.get_mut(&id) else { return };
+        if link.attempt.is_some_and(|attempt| attempt.sa == new.sa) {
+            link.attempt = None;
+        }
+        if let Some(old) = &link.session {
+            let crossing = old.role != new.role && new.began <= old.established;
+            let ours_stays = we_are_lower;
+            let new_stays = (new.role == Role::Initiator) == ours_stays;
+            if crossing && !new_stays {
+                log::debug!("{}: two sessions crossed, the earlier one stays", self.plan.peers[new.peer.0 as usize].name);
+                self.ike.close(now, new.sa);
+                return;
+            }
+            self.retire_session(now, id);
+        }
+        let Some(link) = self.links.get_mut(&id) else { return };
+        // Our own try cannot win any more: the peer has the lower key, or what it tries to reach is reached.
+        if let Some(attempt) = link.attempt
+            && new.role == Role::Responder
+            && !(we_are_lower && attempt.answered)
+        {
+            self.ike.close(now, attempt.sa);
+            link.attempt = None;
+        }
+        link.session = Some(Session {
+            sa: new.sa,
+            role: new.role,
+            suite: new.suite,
+            established: now,
+            behind_nat: new.behind_nat,
+            child: None,
+            child_reason: None,
+            ike_heard: now,
+            probed: None,
+        });
+        link.path = Some(new.path);
+        link.reason = None;
+        link.next_check = Some(now + link::SILENCE);
+        if let Some(dial) = &mut link.dial {
+            dial.succeeded();
+        }
+        self.absent.remove(&new.peer);
+    }
+
+    /// The link that a session belongs to: the one that dialled it, the one between the same hosts, the one that dials the
+    /// peer's address, or a new one.
+    fn link_for(&mut self, now: Time, new: &Established) -> Option<LinkId> {
+        let own = |link: &&link::Link| link.peer == new.peer;
+        if new.role == Role::Initiator {
+            return self.links.values().find(|link| link.attempt.is_some_and(|attempt| attempt.sa == new.sa)).map(|link| link.id);
+        }
+        let same = self.links.values().filter(own).find(|link| link.session.is_some() && link.is_between(&new.path));
+        let dialled = || {
+            let address = new.path.remote.ip();
+            self.links.values().filter(own).find(|link| link.session.is_none() && link.dials(address))
+        };
+        if let Some(link) = same.or_else(dialled) {
+            return Some(link.id);
+        }
+        let accepted: Vec<LinkId> = self.links.values().filter(own).filter(|link| link.dial.is_none()).map(|link| link.id).collect();
+        if accepted.len() >= ACCEPTED_LINKS {
+            // The oldest that is not up makes room; a peer with that many live ones gets no more.
+            let idle = accepted.into_iter().find(|id| self.links.get(id).is_some_and(|link| link.state != model::State::Up))?;
+            self.drop_session(now, idle);
+            self.remove_link(now, idle);
+        }
+        Some(self.add_link(now, new.peer, None))
+    }
+
+    fn child_up(&mut self, now: Time, sa: SaId, child: &Child) {
+        let Some(link) = self.links.values_mut().find(|link| link.session.as_ref().is_some_and(|session| session.sa == sa))
+        else {
+            return;
+        };
+        let (id, address, peer) = (link.id, link.address, link.peer);
+        let (Some(session), Some(path)) = (&mut link.session, link.path) else { return };
+        if let Some(old) = session.child.take() {
+            link.draining.push((old.spi_in, now + DRAIN));
+        }
+        session.child = Some(ChildInfo {
+            spi_in: child.spi_in,
+            spi_out: child.spi_out,
+            cipher: child.cipher.name(),
+            since: now,
+        });
+        session.child_reason = None;
+        let suite = session.suite.clone();
+        self.plane.install(id, path, child);
+        self.plane.set_link_local(id, address);
+        let peer_plan = self.peer(peer);
+        log::info!("{}: session up, {} over {path}, data {}", peer_plan.name, suite, child.cipher.name());
+        let (routes, mtu) = (peer_plan.routes.clone(), self.plan.tun.as_ref().map_or(super::RELAY_MTU, |tun| tun.mtu));
+        if let Some(link) = self.links.get_mut(&id)
+            && !link.in_babel
+        {
+            link.in_babel = true;
+            if routes.is_empty() {
+                self.babel.link_up(now, id, address, mtu);
+            } else {
+                self.babel.set_static(now, id, routes);
+            }
+        }
+        self.update_state(now, id);
+    }
+
+    fn child_down(&mut self, now: Time, sa: SaId, spi_in: Option<u32>, reason: &Reason) {
+        let Some(link) = self.links.values_mut().find(|link| link.session.as_ref().is_some_and(|session| session.sa == sa))
+        else {
+            return;
+        };
+        let id = link.id;
+        let Some(session) = &mut link.session else { return };
+        // The end of a child that was already replaced is no news.
+        if let Some(child) = session.child
+            && spi_in.is_some_and(|spi| spi != child.spi_in)
+        {
+            return;
+        }
+        session.child_reason = Some(link::failure(reason));
+        if let Some(child) = session.child.take() {
+            self.plane.remove(id, child.spi_in);
+        }
+        self.leave_babel(now, id);
+        self.update_state(now, id);
+    }
+
+    fn closed(&mut self, now: Time, sa: SaId, reason: &Reason) {
+        let text = link::failure(reason);
+        let with_attempt = self.links.values_mut().find(|link| link.attempt.is_some_and(|attempt| attempt.sa == sa));
+        if let Some(link) = with_attempt {
+            link.attempt = None;
+            link.reason = Some(text);
+            if let Some(dial) = &mut link.dial
+                && link.session.is_none()
+            {
+                dial.failed(now, &mut self.rng);
+                if matches!(reason, Reason::AuthFailed(_)) {
+                    dial.hold(now + AFTER_REFUSAL);
+                }
+            }
+            let id = link.id;
+            self.update_state(now, id);
+            return;
+        }
+        let with_session = self.links.values().find(|link| link.session.as_ref().is_some_and(|session| session.sa == sa));
+        if let Some(id) = with_session.map(|link| link.id) {
+            self.session_lost(now, id, text);
+        }
+    }
+
+    /// The session is gone: routing leaves the link at once, and a dialled link is dialled again.
+    fn session_lost(&mut self, now: Time, id: LinkId, reason: String) {
+        self.drop_session(now, id);
+        let Some(link) = self.links.get_mut(&id) else { return };
+        link.reason = Some(reason.clone());
+        let peer = link.peer;
+        match &mut link.dial {
+            Some(dial) => {
+                if link.attempt.is_none() {
+                    dial.restart(now);
+                }
+                self.update_state(now, id);
+            }
+            None => {
+                self.update_state(now, id);
+                self.remove_link(now, id);
+                if !self.links.values().any(|link| link.peer == peer) {
+                    self.absent.insert(peer, (Some(format!("last session: {reason}")), now));
+                }
+            }
+        }
+        self.run_links(now);
+    }
+
+    /// Takes the session off the link, its SAs out of the plane, and the link out of routing.
+    fn drop_session(&mut self, now: Time, id: LinkId) {
+        self.leave_babel(now, id);
+        self.plane.remove_link(id);
+        if let Some(link) = self.links.get_mut(&id) {
+            link.session = None;
+            link.draining.clear();
+            link.next_check = None;
+        }
+    }
+
+    /// The session is replaced: what was sealed under it is still taken for a while.
+    fn retire_session(&mut self, now: Time, id: LinkId) {
+        let Some(link) = self.links.get_mut(&id) else { return };
+        let Some(old) = link.session.take() else { return };
+        if let Some(child) = old.child {
+            link.draining.push((child.spi_in, now + DRAIN));
+        }
+        self.ike.close(now, old.sa);
+    }
+
+    fn remove_link(&mut self, now: Time, id: LinkId) {
+        if let Some(link) = self.links.remove(&id)
+            && let Some(session) = link.session
+        {
+            self.ike.close(now, session.sa);
+        }
+        self.plane.remove_link(id);
+    }
+
+    fn leave_babel(&mut self, now: Time, id: LinkId) {
+        let Some(link) = self.links.get_mut(&id) else { return };
+        if std::mem::take(&mut link.in_babel) {
+            self.babel.link_down(now, id);
+            self.babel.set_static(now, id, Vec::new());
+        }
+    }
+
+    fn heard(&mut self, now: Time, sa: SaId, path: Path) {
+        if let Some(link) = self.links.values_mut().find(|link| link.attempt.is_some_and(|attempt| attempt.sa == sa))
+            && let Some(attempt) = &mut link.attempt
+        {
+            attempt.answered = true;
+            attempt.until = attempt.until.max(attempt.started + HANDSHAKE);
+            return;
+        }
+        let Some(link) = self.links.values_mut().find(|link| link.session.as_ref().is_some_and(|session| session.sa == sa))
+        else {
+            return;
+        };
+        if let Some(session) = &mut link.session {
+            session.ike_heard = now;
+        }
+        if link.path != Some(path) {
+            if self.plane.is_mesh_address(path.remote.ip()) {
+                self.plane.count("underlay_in_mesh");
+                return;
+            }
+            log::info!("{}: now at {}", self.plan.peers[link.peer.0 as usize].name, path.remote);
+            link.path = Some(path);
+            let id = link.id;
+            self.plane.set_path(id, path);
+        }
+    }
+}
+
+/// Who knocked and was refused: the last few, with counts.
+#[derive(Default)]
+pub(super) struct Refusals(VecDeque<Refusal>);
+
+pub(super) struct Refusal {
+    pub(super) from: IpAddr,
+    pub(super) name: Option<String>,
+    pub(super) reason: String,
+    pub(super) at: Time,
+    pub(super) count: u64,
+}
+
+const REFUSALS: usize = 32;
+
+impl Refusals {
+    /// Newest first; one line for the same stranger with the same reason.
+    fn add(&mut self, now: Time, from: IpAddr, name: Option<String>, reason: String) {
+        let known = self.0.iter().position(|entry| entry.from == from && entry.name == name && entry.reason == reason);
+        let mut entry = match known.and_then(|at| self.0.remove(at)) {
+            Some(entry) => entry,
+            None => {
+                log::warn!("refused {} from {from}: {reason}", name.as_deref().unwrap_or("a stranger"));
+                Refusal { from, name, reason, at: now, count: 0 }
+            }
+        };
+        entry.at = now;
+        entry.count += 1;
+        self.0.push_front(entry);
+        self.0.truncate(REFUSALS);
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Refusal> {
+        self.0.iter()
+    }
+}

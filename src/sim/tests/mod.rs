@@ -1,0 +1,62 @@
+//! Scenarios: what happens to meshes in the field, on virtual time.
+
+mod dead;
+mod meshes;
+mod moves;
+mod silence;
+mod starts;
+mod triangle;
+
+use std::time::Duration;
+
+use super::World;
+
+const fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+const fn millis(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// The name of the next hop from one host to another, `None` without a route.
+fn next_hop(world: &World, from: usize, to: usize) -> Option<String> {
+    let node = world.node(from);
+    let (_, peer) = node.forward(super::address4(to), super::address4(from))?;
+    peer.map(|peer| world.hosts[from].plan.peers[peer.0 as usize].name.clone())
+}
+
+/// Pings until an answer comes, and says how long that one took.
+fn ping_until_answered(world: &mut World, from: usize, to: usize, limit: Duration) -> Option<Duration> {
+    let end = world.now + limit;
+    while world.now < end {
+        let ping = world.ping(from, super::address4(from), super::address4(to));
+        if world.run_until(seconds(1), |world| world.answer(ping).is_some()).is_some() {
+            return world.answer(ping);
+        }
+    }
+    None
+}
+
+/// One ping every 100 ms for a while: how many were lost (answers get a second to arrive).
+fn lost_pings(world: &mut World, from: usize, to: usize, span: Duration) -> usize {
+    let end = world.now + span;
+    let mut sent = Vec::new();
+    while world.now < end {
+        sent.push(world.ping(from, super::address4(from), super::address4(to)));
+        world.run(millis(100));
+    }
+    world.run(seconds(1));
+    sent.into_iter().filter(|ping| world.answer(*ping).is_none()).count()
+}
+
+/// Every pair of hosts with a wire has a session that carries data, at both ends.
+fn all_up(world: &World) -> bool {
+    world.wires.keys().all(|(a, b)| world.is_up(*a, *b))
+}
+
+/// Every host reaches every other one.
+fn all_reach(world: &World) -> bool {
+    let hosts = world.hosts.len();
+    (0..hosts).all(|from| (0..hosts).all(|to| from == to || next_hop(world, from, to).is_some()))
+}

@@ -1,0 +1,389 @@
+//! The world: hosts, the wires between them, and the clock.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use super::nat::Nat;
+use super::packets::{self, Echo};
+use super::wire::Wire;
+use crate::config::plan::Plan;
+use crate::crypto::rng::Rng;
+use crate::fib::Target;
+use crate::node::{Node, Output};
+use crate::path::{Path, SocketId};
+use crate::status::model::{self, State};
+use crate::time::Time;
+
+/// One router.
+pub(crate) struct Host {
+    pub(crate) plan: Plan,
+    pub(crate) node: Option<Node>,
+    /// Underlay addresses; the first of a family is the source of what it sends.
+    pub(crate) addresses: Vec<IpAddr>,
+    pub(crate) nat: Option<Nat>,
+    sockets: BTreeMap<SocketId, u16>,
+    /// What names resolve to here; others fail with the sentence.
+    pub(crate) names: BTreeMap<String, Result<Vec<IpAddr>, String>>,
+    /// Routes asked of the kernel.
+    pub(crate) kernel: std::collections::BTreeSet<crate::prefix::Prefix>,
+    /// The underlay refuses to send, with this error.
+    pub(crate) send_error: Option<&'static str>,
+    table: u64,
+}
+
+struct Arrival {
+    host: usize,
+    path: Path,
+    payload: Vec<u8>,
+}
+
+pub(crate) struct World {
+    pub(crate) now: Time,
+    pub(crate) seed: u64,
+    pub(crate) hosts: Vec<Host>,
+    /// By sender and receiver.
+    pub(crate) wires: BTreeMap<(usize, usize), Wire>,
+    /// IKE_SA_INIT requests seen, by sender.
+    pub(crate) inits: BTreeMap<usize, u32>,
+    pub(crate) rng: Rng,
+    arrivals: BTreeMap<(Time, u64), Arrival>,
+    serial: u64,
+    /// Pings under way and answered, by sequence number.
+    sent: BTreeMap<u16, Time>,
+    answered: BTreeMap<u16, Duration>,
+    next_ping: u16,
+}
+
+impl World {
+    pub(crate) fn new(seed: u64) -> World {
+        World {
+            now: Time::from_micros(1_000_000),
+            seed,
+            hosts: Vec::new(),
+            wires: BTreeMap::new(),
+            inits: BTreeMap::new(),
+            rng: Rng::from_number(seed),
+            arrivals: BTreeMap::new(),
+            serial: 0,
+            sent: BTreeMap::new(),
+            answered: BTreeMap::new(),
+            next_ping: 0,
+        }
+    }
+
+    /// Adds a host, switched off.
+    pub(crate) fn add(&mut self, plan: Plan, addresses: Vec<IpAddr>) -> usize {
+        self.hosts.push(Host {
+            plan,
+            node: None,
+            addresses,
+            nat: None,
+            sockets: BTreeMap::new(),
+            names: BTreeMap::new(),
+            kernel: std::collections::BTreeSet::new(),
+            send_error: None,
+            table: 0,
+        });
+        self.hosts.len() - 1
+    }
+
+    /// Sets both directions between two hosts.
+    pub(crate) fn connect(&mut self, a: usize, b: usize, wire: impl Fn() -> Wire) {
+        self.wires.insert((a, b), wire());
+        self.wires.insert((b, a), wire());
+    }
+
+    /// Changes both directions between two hosts.
+    pub(crate) fn change(&mut self, a: usize, b: usize, change: impl Fn(&mut Wire)) {
+        for key in [(a, b), (b, a)] {
+            change(self.wires.get_mut(&key).expect("no such wire"));
+        }
+    }
+
+    pub(crate) fn start(&mut self, host: usize) {
+        let seed = self.rng.array();
+        let now = self.now;
+        let own = &mut self.hosts[host];
+        own.sockets = (0..).map(SocketId).zip(own.plan.listen.iter().copied()).collect();
+        own.kernel.clear();
+        own.node = Some(Node::new(own.plan.clone(), seed, now));
+        self.drain(host);
+    }
+
+    pub(crate) fn start_all(&mut self) {
+        for host in 0..self.hosts.len() {
+            self.start(host);
+        }
+    }
+
+    /// Pulls the plug: no DELETE, no retraction.
+    pub(crate) fn kill(&mut self, host: usize) {
+        self.hosts[host].node = None;
+    }
+
+    pub(crate) fn node(&self, host: usize) -> &Node {
+        self.hosts[host].node.as_ref().expect("host is off")
+    }
+
+    pub(crate) fn snapshot(&self, host: usize) -> model::Snapshot {
+        self.node(host).snapshot(self.now)
+    }
+
+    /// The peer called `name`, as `host` sees it.
+    pub(crate) fn peer(&self, host: usize, name: &str) -> model::Peer {
+        self.snapshot(host).peers.into_iter().find(|peer| peer.name == name).expect("no such peer")
+    }
+
+    pub(crate) fn is_up(&self, host: usize, other: usize) -> bool {
+        self.peer(host, &self.hosts[other].plan.name).state == State::Up
+    }
+
+    /// Runs until `until` holds, for `limit` at most, and says how long it took.
+    pub(crate) fn run_until(&mut self, limit: Duration, mut until: impl FnMut(&mut World) -> bool) -> Option<Duration> {
+        let start = self.now;
+        let end = self.now + limit;
+        loop {
+            if until(self) {
+                return Some(self.now.since(start));
+            }
+            if !self.step(end) {
+                return until(self).then(|| self.now.since(start));
+            }
+        }
+    }
+
+    pub(crate) fn run(&mut self, span: Duration) {
+        let end = self.now + span;
+        while self.step(end) {}
+    }
+
+    /// The next event, if it comes before `end`; else time moves to `end`.
+    pub(crate) fn step(&mut self, end: Time) -> bool {
+        let arrival = self.arrivals.keys().next().map(|(at, _)| *at);
+        let wake = self
+            .hosts
+            .iter()
+            .enumerate()
+            .filter_map(|(index, host)| Some((host.node.as_ref()?.poll_timeout()?.0, index)))
+            .min();
+        let next = arrival.into_iter().chain(wake.map(|(at, _)| at)).min();
+        let Some(next) = next.filter(|next| *next <= end) else {
+            self.now = end;
+            return false;
+        };
+        self.now = self.now.max(next);
+        if let Some((at, host)) = wake
+            && at <= next
+        {
+            let now = self.now;
+            if let Some(node) = &mut self.hosts[host].node {
+                node.handle_timeout(now);
+                assert!(
+                    node.poll_timeout().is_none_or(|(again, _)| again > now),
+                    "seed {}: host {host} is stuck on its timer {:?} at {now:?}",
+                    self.seed,
+                    node.poll_timeout()
+                );
+            }
+            self.drain(host);
+        } else if let Some((_, arrival)) = self.arrivals.pop_first() {
+            let Arrival { host, path, mut payload } = arrival;
+            if let Some(node) = &mut self.hosts[host].node {
+                node.handle_datagram(self.now, path, 0, &mut payload);
+            }
+            self.drain(host);
+        }
+        self.check();
+        true
+    }
+
+    /// Sends a ping between the overlay addresses of two hosts and returns its number.
+    pub(crate) fn ping(&mut self, from: usize, source: IpAddr, destination: IpAddr) -> u16 {
+        self.next_ping = self.next_ping.wrapping_add(1);
+        let sequence = self.next_ping;
+        let packet = packets::echo(Echo { source, destination, request: true, sequence }, 56);
+        self.sent.insert(sequence, self.now);
+        let now = self.now;
+        if let Some(node) = &mut self.hosts[from].node {
+            node.handle_inner(now, &packet);
+        }
+        self.drain(from);
+        sequence
+    }
+
+    /// The round-trip time of a ping, if it was answered.
+    pub(crate) fn answer(&self, sequence: u16) -> Option<Duration> {
+        self.answered.get(&sequence).copied()
+    }
+
+    /// Gives a host's datagram again, from another source: an eavesdropper's copy.
+    pub(crate) fn inject(&mut self, host: usize, path: Path, mut payload: Vec<u8>) {
+        let now = self.now;
+        if let Some(node) = &mut self.hosts[host].node {
+            node.handle_datagram(now, path, 0, &mut payload);
+        }
+        self.drain(host);
+    }
+
+    /// Carries a host's outputs to where they belong.
+    fn drain(&mut self, host: usize) {
+        loop {
+            let Some(node) = &mut self.hosts[host].node else { return };
+            let egress = std::mem::take(node.egress());
+            let mut outputs = Vec::new();
+            while let Some(output) = node.poll_output() {
+                outputs.push(output);
+            }
+            if egress.trains.is_empty() && egress.inner_ends.is_empty() && outputs.is_empty() {
+                return;
+            }
+            for train in &egress.trains {
+                for datagram in train.datagrams() {
+                    self.transmit(host, train.path, datagram.to_vec());
+                }
+            }
+            for packet in egress.inner_packets() {
+                self.deliver(host, packet);
+            }
+            for output in outputs {
+                self.obey(host, output);
+            }
+        }
+    }
+
+    fn obey(&mut self, host: usize, output: Output) {
+        let now = self.now;
+        let own = &mut self.hosts[host];
+        let Some(node) = &mut own.node else { return };
+        match output {
+            Output::Resolve { name } => {
+                let result = own.names.get(&name).cloned().unwrap_or_else(|| Err("no such name".into()));
+                node.handle_resolved(now, &name, result);
+            }
+            Output::OpenSocket { socket } => {
+                let port = 30000 + socket.0;
+                own.sockets.insert(socket, port);
+                node.handle_socket(now, socket, Ok(port));
+            }
+            Output::CloseSocket { socket } => {
+                own.sockets.remove(&socket);
+            }
+            Output::AddRoute { prefix } => {
+                assert!(own.kernel.insert(prefix), "{prefix} added twice");
+            }
+            Output::DeleteRoute { prefix } => {
+                assert!(own.kernel.remove(&prefix), "{prefix} deleted without being there");
+            }
+        }
+    }
+
+    /// The "kernel" behind the TUN device: answers pings to the host, notes answers to its own.
+    fn deliver(&mut self, host: usize, packet: &[u8]) {
+        let Some(echo) = packets::parse_echo(packet) else { return };
+        let ours = self.hosts[host].plan.tun.as_ref().is_some_and(|tun| {
+            tun.addresses.iter().any(|own| own.addr() == echo.destination)
+        });
+        assert!(ours, "seed {}: a packet for {} came out at host {host}", self.seed, echo.destination);
+        if echo.request {
+            let answer = Echo { source: echo.destination, destination: echo.source, request: false, ..echo };
+            let now = self.now;
+            if let Some(node) = &mut self.hosts[host].node {
+                node.handle_inner(now, &packets::echo(answer, 56));
+            }
+        } else if let Some(sent) = self.sent.remove(&echo.sequence) {
+            self.answered.insert(echo.sequence, self.now.since(sent));
+        }
+    }
+
+    fn transmit(&mut self, from: usize, path: Path, payload: Vec<u8>) {
+        if payload.len() > 22 && payload[..4] == [0; 4] && payload[22] == 34 && payload[23] & 0x20 == 0 {
+            *self.inits.entry(from).or_default() += 1;
+        }
+        let now = self.now;
+        let sender = &mut self.hosts[from];
+        if let Some(error) = sender.send_error {
+            if let Some(node) = &mut sender.node {
+                node.handle_send_error(now, path, error);
+            }
+            return;
+        }
+        let Some(port) = sender.sockets.get(&path.socket).copied() else { return };
+        let family = |address: &&IpAddr| address.is_ipv4() == path.remote.is_ipv4();
+        let Some(own) = path.local.or_else(|| sender.addresses.iter().find(family).copied()) else { return };
+        let source = sender.nat.as_mut().map_or(SocketAddr::new(own, port), |nat| nat.translate(port));
+
+        let Some((to, local, port)) = self.hosts.iter().enumerate().find_map(|(index, host)| match &host.nat {
+            Some(nat) if nat.public == path.remote.ip() => {
+                Some((index, *host.addresses.first()?, nat.back(path.remote.port())?))
+            }
+            Some(_) => None,
+            None => host.addresses.contains(&path.remote.ip()).then(|| (index, path.remote.ip(), path.remote.port())),
+        }) else {
+            return;
+        };
+        let Some(socket) = self.hosts[to].sockets.iter().find(|(_, own)| **own == port).map(|(socket, _)| *socket) else {
+            return;
+        };
+        let Some(wire) = self.wires.get_mut(&(from, to)) else { return };
+        for at in wire.arrivals(now, &payload, &mut self.rng) {
+            self.serial += 1;
+            let path = Path { socket, local: Some(local), remote: source };
+            self.arrivals.insert((at, self.serial), Arrival { host: to, path, payload: payload.clone() });
+        }
+    }
+
+    /// The invariants, whenever a table changed.
+    fn check(&mut self) {
+        let mut changed = false;
+        for host in &mut self.hosts {
+            let table = host.node.as_ref().map_or(0, Node::table_generation);
+            changed |= std::mem::replace(&mut host.table, table) != table;
+        }
+        if !changed {
+            return;
+        }
+        for (index, host) in self.hosts.iter().enumerate() {
+            let Some(node) = &host.node else { continue };
+            for route in node.selected() {
+                assert!(
+                    route.feasible || !matches!(route.next_hop, crate::babel::speaker::NextHop::Link(_)),
+                    "seed {}: host {index} selected an unfeasible route {route:?} at {:?}",
+                    self.seed,
+                    self.now
+                );
+            }
+        }
+        for to in 0..self.hosts.len() {
+            for from in 0..self.hosts.len() {
+                self.follow(from, to);
+            }
+        }
+    }
+
+    /// Walks the tables from one host to another, and fails on a loop.
+    fn follow(&self, from: usize, to: usize) {
+        let address = |host: usize| self.hosts[host].plan.tun.as_ref().and_then(|tun| tun.addresses.first()).map(ipnet::IpNet::addr);
+        let (Some(source), Some(destination)) = (address(from), address(to)) else { return };
+        let mut at = from;
+        let mut seen = Vec::new();
+        loop {
+            assert!(
+                !seen.contains(&at),
+                "seed {}: forwarding loop {seen:?} from {from} to {to} at {:?}",
+                self.seed,
+                self.now
+            );
+            seen.push(at);
+            let Some(node) = &self.hosts[at].node else { return };
+            match node.forward(destination, source) {
+                Some((Target::Link(_), Some(peer))) => {
+                    let name = &self.hosts[at].plan.peers[peer.0 as usize].name;
+                    let Some(next) = self.hosts.iter().position(|host| host.plan.name == *name) else { return };
+                    at = next;
+                }
+                _ => return,
+            }
+        }
+    }
+}

@@ -1,0 +1,184 @@
+"""strongSwan, BIRD and babeld, unpacked beside the system: software that no one here wrote.
+
+Debian's testing suite has the first strongSwan with ML-KEM. Its packages are unpacked into a folder of their own (no
+maintainer script runs, nothing of the host changes) and run by chroot in a mount namespace of their own.
+"""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from lab import run, wait_for
+
+SUITE = os.environ.get("WATTLE_PEERS_SUITE", "forky")
+FOLDER = Path(os.environ.get("WATTLE_PEERS", Path.home() / ".cache" / "wattle-peers" / SUITE))
+PACKAGES = [
+    "base-files", "libc6", "busybox-static", "charon-systemd", "strongswan-swanctl", "strongswan-pki",
+    "libstrongswan-standard-plugins", "libstrongswan-extra-plugins", "libcharon-extra-plugins", "bird2", "babeld",
+]
+DONE = FOLDER / ".complete"
+
+
+class Unavailable(Exception):
+    """The peers cannot be had: a reason in words."""
+
+
+def install():
+    """Unpacks the peers, once. Takes about half a minute."""
+    if DONE.exists():
+        return
+    if not shutil.which("mmdebstrap"):
+        raise Unavailable("mmdebstrap is not installed (apt-get install mmdebstrap)")
+    targets = run("apt-get", "indextargets", "--format", "$(SITE) $(ORIGIN)", "Created-By: Packages").stdout
+    sites = [line.split()[0] for line in targets.splitlines() if line.split()[1:] == ["Debian"]]
+    if not sites:
+        raise Unavailable("apt knows no Debian mirror (run apt-get update)")
+    unpacked = FOLDER.with_name(FOLDER.name + f".{os.getpid()}")
+    unpacked.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        # A mirror that stands still lets a testing suite's Release file expire; its signature is checked all the same.
+        done = run("mmdebstrap", "--mode=root", "--variant=extract", '--aptopt=Acquire::Check-Valid-Until "false"',
+                   '--aptopt=Apt::Install-Recommends "false"', f"--include={','.join(PACKAGES)}", SUITE, unpacked, sites[0],
+                   check=False)
+        if done.returncode != 0:
+            raise Unavailable("mmdebstrap failed: " + done.stderr.strip()[-300:])
+        (unpacked / "etc" / "passwd").write_text("root:x:0:0:root:/root:/bin/sh\n")
+        (unpacked / "etc" / "group").write_text("root:x:0:\n")
+        (unpacked / ".complete").touch()
+        shutil.rmtree(FOLDER, ignore_errors=True)
+        unpacked.rename(FOLDER)
+    finally:
+        shutil.rmtree(unpacked, ignore_errors=True)
+
+
+# Folders of the instance lie over those of the unpacked system, in a mount namespace that ends with the process.
+ENTER = r"""
+set -e
+root=$1; inst=$2; shift 2
+mount --make-rprivate /
+mount --bind "$root" "$root"
+mount -t proc proc "$root/proc"
+mount --rbind /dev "$root/dev"
+mount --bind "$inst/run" "$root/run"
+mount --bind "$inst/tmp" "$root/tmp"
+for part in "$inst"/etc/*; do
+    target=$root/etc/${part##*/}
+    [ -e "$target" ] || { [ -d "$part" ] && mkdir -p "$target" || : > "$target"; }
+    mount --bind "$part" "$target"
+done
+exec chroot "$root" "$@"
+"""
+
+
+class Charon:
+    """A strongSwan daemon with userspace ESP in a namespace of a lab."""
+
+    def __init__(self, lab, namespace, name):
+        self.lab, self.namespace, self.name = lab, namespace, name
+        self.folder = lab.folder / f"charon-{name}"
+        for part in ("run", "tmp", "etc/swanctl/private", "etc/swanctl/pubkey"):
+            (self.folder / part).mkdir(parents=True)
+        for part in ("x509", "x509ca", "x509aa", "x509ac", "x509crl", "x509ocsp", "rsa", "ecdsa", "pkcs8", "pkcs12", "conf.d"):
+            (self.folder / "etc" / "swanctl" / part).mkdir()
+        self.process = None
+
+    def tool(self, *command, data=None):
+        """Runs a program of the unpacked system."""
+        return subprocess.run(["chroot", str(FOLDER), *command], input=data, capture_output=True, check=True).stdout
+
+    def make_key(self):
+        """Makes an Ed25519 key as strongSwan's own tool does and returns the public key as PEM."""
+        key = self.tool("/usr/bin/pki", "--gen", "--type", "ed25519", "--outform", "pem")
+        public = self.tool("/usr/bin/pki", "--pub", "--type", "priv", "--outform", "pem", data=key)
+        swanctl = self.folder / "etc" / "swanctl"
+        (swanctl / "private" / "own.key").write_bytes(key)
+        (swanctl / "pubkey" / "own.pub").write_bytes(public)
+        return public.decode()
+
+    def configure(self, peer_key, local, remote, **options):
+        """One connection `peer` with one child `net`; `local` and `remote` are (address, identity)."""
+        swanctl = self.folder / "etc" / "swanctl"
+        (swanctl / "pubkey" / "peer.pub").write_text(peer_key)
+        proposal = options.get("proposals", "aes256gcm16-prfsha256-x25519-ke1_mlkem768")
+        esp = options.get("esp", "aes256gcm16")
+        (swanctl / "swanctl.conf").write_text(f"""
+connections {{
+  peer {{
+    version = 2
+    local_addrs = {local[0]}
+    remote_addrs = {remote[0]}
+    local_port = 4500
+    remote_port = 4500
+    proposals = {proposal}
+    encap = yes
+    mobike = no
+    fragmentation = yes
+    dpd_delay = {options.get("dpd", "0s")}
+    local {{
+      id = {local[1]}
+      auth = pubkey
+      pubkeys = own.pub
+    }}
+    remote {{
+      id = {remote[1]}
+      auth = pubkey
+      pubkeys = peer.pub
+    }}
+    children {{
+      net {{
+        local_ts = 0.0.0.0/0,::/0
+        remote_ts = 0.0.0.0/0,::/0
+        esp_proposals = {esp}
+        mode = tunnel
+      }}
+    }}
+  }}
+}}
+""")
+        # kernel-libipsec is the ESP that needs no kernel support; it has to come before kernel-netlink. The marks keep
+        # its own datagrams out of its tunnel.
+        (self.folder / "etc" / "strongswan.conf").write_text("""
+charon-systemd {
+  load = random nonce openssl pubkey pkcs1 pkcs8 pem curve25519 chapoly aes sha1 sha2 hmac kdf gcm drbg kernel-libipsec kernel-netlink socket-default vici updown
+  routing_table = 220
+  routing_table_prio = 40000
+  plugins {
+    kernel-libipsec { allow_peer_ts = yes }
+    socket-default { fwmark = 0x42 }
+    kernel-netlink { fwmark = !0x42 }
+    vici { socket = unix:///run/charon.vici }
+  }
+  filelog { log { path = /run/log
+    default = 1
+    ike = 2
+    cfg = 2
+    flush_line = yes } }
+  journal { default = -1 }
+}
+swanctl { load = pem pkcs1 pkcs8 pubkey openssl curve25519 random nonce }
+""")
+
+    def start(self, addresses, routes):
+        """Starts the daemon and gives its tunnel device addresses and routes."""
+        self.process = self.lab.spawn(
+            self.namespace, "unshare", "-m", "bash", "-c", ENTER, "enter", FOLDER, self.folder, "/usr/sbin/charon-systemd",
+            log=self.folder / "stdout")
+        wait_for("charon's socket", (self.folder / "run" / "charon.vici").is_socket, 10)
+        self.ctl("--load-all", "--noprompt")
+        wait_for("ipsec0", lambda: run("ip", "-n", self.namespace, "link", "show", "ipsec0", check=False).returncode == 0, 5)
+        for address in addresses:
+            run("ip", "-n", self.namespace, "addr", "add", address, "dev", "ipsec0", "nodad" if ":" in address else "scope",
+                *([] if ":" in address else ["global"]))
+        run("ip", "-n", self.namespace, "link", "set", "ipsec0", "up")
+        for route in routes:
+            run("ip", "-n", self.namespace, "route", "add", route, "dev", "ipsec0")
+
+    def ctl(self, command, *more, check=True):
+        return run("nsenter", "-t", self.process.pid, "-n", "-m", "-r", "-w", "/usr/sbin/swanctl", command, "--uri",
+                   "unix:///run/charon.vici", *more, check=check)
+
+    @property
+    def log_text(self):
+        log = self.folder / "run" / "log"
+        return log.read_text(errors="replace") if log.exists() else ""

@@ -1,0 +1,79 @@
+"""strongSwan 6.1 as responder and as initiator: Ed25519 raw keys, X25519 + ML-KEM-768, IPv4 and IPv6 both ways."""
+
+import unittest
+
+import peers
+from lab import BINARY, Lab, Router, run, wait_for
+
+SUITE = "aes256gcm16-prfsha256-x25519-ke1_mlkem768"
+
+
+def setUpModule():
+    try:
+        peers.install()
+    except peers.Unavailable as reason:
+        print(f"\n*** SKIPPED LOUDLY: no test against strongSwan: {reason}\n", flush=True)
+        raise unittest.SkipTest(f"interop peers not available: {reason}") from reason
+
+
+class StrongSwan(unittest.TestCase):
+    def build(self, lab, wattle_dials, **options):
+        ours = Router(lab, lab.namespace("w"), "wattle.example", proposals=[options.get("proposals", SUITE)],
+                      tun={"name": "wattle0", "addresses": ["10.66.0.1/32", "fd66::1/128"]})
+        theirs = peers.Charon(lab, lab.namespace("s"), "swan.example")
+        lab.veth(ours.namespace, theirs.namespace, ["192.0.2.1/24"], ["192.0.2.2/24"])
+        node = {"name": "swan.example", "public_key": theirs.make_key(), "routes": ["10.66.0.2/32", "fd66::2/128"]}
+        if wattle_dials:
+            node["endpoints"] = ["192.0.2.2:4500"]
+        ours.config["nodes"] = [node]
+        pem = run(BINARY, "pubkey", "--pem", ours.folder / "key").stdout
+        theirs.configure(pem, ("192.0.2.2", "swan.example"), ("192.0.2.1", "wattle.example"), **options)
+        theirs.start(["10.66.0.2/32", "fd66::2/128"], ["10.66.0.1/32", "fd66::1/128"])
+        return ours, theirs
+
+    def check_traffic(self, lab, ours, theirs):
+        for namespace, targets in ((ours.namespace, ("10.66.0.2", "fd66::2")), (theirs.namespace, ("10.66.0.1", "fd66::1"))):
+            for target in targets:
+                self.assertEqual(lab.ping(namespace, target), 3, f"{target}\n{ours.log_text}\n{theirs.log_text[-3000:]}")
+
+    def check_suite(self, ours):
+        link = ours.peer("swan.example")["links"][0]
+        self.assertEqual(link["ike_suite"], SUITE)
+
+    def test_strongswan_as_responder(self):
+        with Lab("r") as lab:
+            ours, theirs = self.build(lab, wattle_dials=True)
+            ours.start()
+            ours.wait_up("swan.example")
+            self.check_suite(ours)
+            self.check_traffic(lab, ours, theirs)
+            self.assertIn("INSTALLED, TUNNEL-in-UDP, ESP:AES_GCM_16-256", theirs.ctl("--list-sas").stdout)
+            # Our DELETE ends it at once at the other end.
+            self.assertEqual(ours.stop(), 0)
+            wait_for("strongSwan dropped the SA", lambda: "peer" not in theirs.ctl("--list-sas").stdout, 5)
+
+    def test_strongswan_as_initiator(self):
+        with Lab("i") as lab:
+            ours, theirs = self.build(lab, wattle_dials=False)
+            ours.start()
+            theirs.ctl("--initiate", "--child", "net", "--timeout", "10")
+            ours.wait_up("swan.example")
+            self.check_suite(ours)
+            self.check_traffic(lab, ours, theirs)
+            theirs.ctl("--terminate", "--ike", "peer")
+            wait_for("wattle saw the DELETE", lambda: ours.peer("swan.example")["state"] != "up", 5)
+            self.assertIn("closed by the peer", ours.peer("swan.example")["reason"])
+
+    def test_chacha20_poly1305(self):
+        with Lab("c") as lab:
+            suite = "chacha20poly1305-prfsha256-x25519-ke1_mlkem768"
+            ours, theirs = self.build(lab, wattle_dials=True, proposals=suite, esp="chacha20poly1305")
+            ours.start()
+            ours.wait_up("swan.example")
+            link = ours.peer("swan.example")["links"][0]
+            self.assertEqual((link["ike_suite"], link["esp_suite"]), (suite, "chacha20poly1305"))
+            self.check_traffic(lab, ours, theirs)
+
+
+if __name__ == "__main__":
+    unittest.main()
