@@ -4,6 +4,9 @@
 //! authenticated it. [`Chain::payloads`] judges a payload chain, clear or decrypted: its [`ParseError`] says what a notify would say.
 //! The codec owns its octets, so that a state machine can keep a payload; reserved octets that no signature covers are not kept.
 
+#![warn(clippy::indexing_slicing)]
+
+mod cursor;
 mod header;
 mod message;
 mod names;
