@@ -1,3 +1,7 @@
 //! Octets: parse and emit, nothing else. Parsers never panic and never allocate more than the input's length.
 
+pub mod esp;
+pub mod icmp;
 pub mod ike;
+pub mod ip;
+pub mod udpencap;

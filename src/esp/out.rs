@@ -1,0 +1,70 @@
+//! An outbound SA: numbers, pads and seals inner packets.
+
+use std::fmt;
+
+use crate::crypto::aead::{Aead, Cipher};
+use crate::crypto::secret::Secret;
+use crate::wire::esp;
+
+pub struct OutSa {
+    spi: u32,
+    aead: Aead,
+    /// Sequence numbers used: the last one, too (RFC 4303 §3.3.3).
+    sent: u32,
+}
+
+impl OutSa {
+    /// `None` if the key is not `cipher.keymat_len()` octets long.
+    pub fn new(cipher: Cipher, spi: u32, key: &Secret) -> Option<OutSa> {
+        Some(OutSa { spi, aead: Aead::new(cipher, key)?, sent: 0 })
+    }
+
+    /// The next sequence number, good for one packet. `None` once all are used: then only a new SA helps, for a repeated
+    /// number would repeat a nonce (RFC 4303 §3.3.3).
+    pub fn next(&mut self) -> Option<Sealer<'_>> {
+        self.sent = self.sent.checked_add(1)?;
+        Some(Sealer { spi: self.spi, aead: &self.aead, sequence: self.sent })
+    }
+
+    #[cfg(test)]
+    pub(crate) fn skip_to(&mut self, sent: u32) {
+        self.sent = sent;
+    }
+}
+
+impl fmt::Debug for OutSa {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "OutSa({:08x}, {} sent)", self.spi, self.sent)
+    }
+}
+
+/// A sequence number that is used up by sealing, or lost.
+pub struct Sealer<'a> {
+    spi: u32,
+    aead: &'a Aead,
+    sequence: u32,
+}
+
+impl Sealer<'_> {
+    /// Whether this packet takes the SA over half of its numbers; true for exactly one packet of an SA.
+    pub fn is_half_way(&self) -> bool {
+        self.sequence == HALF
+    }
+
+    /// Appends the ESP packet of `inner` to `out`: [`esp::sealed_len`] octets.
+    pub fn seal(self, inner: &[u8], next_header: u8, out: &mut Vec<u8>) {
+        let aad = esp::aad(self.spi, self.sequence);
+        // The packet counter is the IV: unique under this key for as long as the sequence number is (RFC 4106 §3.1).
+        let iv = u64::from(self.sequence).to_be_bytes();
+        out.reserve(esp::sealed_len(inner.len()));
+        out.extend_from_slice(&aad);
+        out.extend_from_slice(&iv);
+        let start = out.len();
+        out.extend_from_slice(inner);
+        esp::push_trailer(out, inner.len(), next_header);
+        let icv = self.aead.seal(iv, &aad, &mut out[start..]);
+        out.extend_from_slice(&icv);
+    }
+}
+
+const HALF: u32 = 1 << 31;
