@@ -150,7 +150,7 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 /// Without the number that the standard library appends.
-pub(crate) fn reason(error: &io::Error) -> String {
+fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     text.split_once(" (os error").map_or(text.clone(), |(reason, _)| reason.to_owned())
 }
