@@ -407,7 +407,8 @@ const FRA_FWMASK: u16 = 16;
 const FRA_PROTOCOL: u16 = 21;
 
 /// The expected octets are what `ip` of iproute2 6.1 sends for the command in the comment (strace, little-endian).
-#[cfg(all(test, target_endian = "little"))]
+#[cfg(test)]
+#[cfg(target_endian = "little")]
 mod tests {
     use proptest::prelude::*;
 
