@@ -1,0 +1,217 @@
+//! What the file means: every problem at once, and the [`Plan`] if there is none that matters.
+//!
+//! Pure: files have been read by `load`.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ipnet::IpNet;
+
+use super::file::{At, File, Node};
+use super::json::quoted;
+use super::plan::{Babel, Kernel, Plan, Tun};
+use super::report::{Place, Report};
+use super::suggest::did_you_mean;
+use crate::crypto::sign::PrivateKey;
+use crate::prefix::Prefix;
+
+mod nodes;
+mod prefixes;
+pub mod suites;
+
+pub struct Input {
+    /// The configuration as a whole.
+    pub place: Place,
+    pub file: File,
+    /// `None` if it could not be read, which has been reported.
+    pub key: Option<PrivateKey>,
+    /// The registry's nodes; `None` without a registry.
+    pub registry: Option<Vec<Node>>,
+    /// Where relative paths start.
+    pub folder: PathBuf,
+    pub hardware_aes: bool,
+}
+
+/// `None` if anything is wrong, here or before.
+pub fn check(input: Input, report: &mut Report) -> Option<Plan> {
+    let Input { place, file, key, registry, folder, hardware_aes } = input;
+    let name = file.name.as_ref().filter(|name| nodes::name_is_fine(name, report));
+    let listen = listen(file.listen.as_ref(), report);
+    let (tun, addresses) = tun(file.tun.as_ref(), report);
+    let announce = prefixes::prefixes(&file.announce, report);
+    if tun.is_none()
+        && let Some(first) = announce.first()
+    {
+        let message = "a node without a TUN device only relays: nothing can be reached behind it";
+        report.error(&first.place, message);
+    }
+    for prefix in &announce {
+        if let Some(own) = addresses.iter().find(|own| Prefix::to(own.value) == prefix.value) {
+            report.warning(&prefix.place, format!("announced anyway, because it is {}", own.place.path));
+        }
+    }
+    if tun.as_ref().is_some_and(|tun| tun.addresses.is_empty()) && announce.is_empty() {
+        report.warning(&place, "no tun.addresses and nothing to announce: nobody can reach this node");
+    }
+    let locator = file.locator.as_ref().and_then(|text| prefixes::locator(text, report));
+    let own = nodes::Own {
+        name: name.map(|name| name.value.as_str()),
+        key: key.as_ref().map(PrivateKey::public),
+        addresses: &addresses,
+        announce: &announce,
+        locator: locator.zip(file.locator.as_ref().map(|text| &text.place)),
+    };
+    let peers = nodes::peers(file.nodes.as_deref().unwrap_or_default(), registry.as_deref(), &own, report);
+    if file.nodes.as_ref().is_none_or(Vec::is_empty) && registry.as_ref().is_none_or(Vec::is_empty) {
+        report.warning(&place, "no nodes: there is nobody to connect to");
+    }
+    let suites = suites::suites(file.proposals.as_ref(), file.esp.as_ref(), file.pq.as_ref(), hardware_aes, report);
+    let babel = file.hello_ms.as_ref().map_or(Babel::default(), |at| hello(at, report));
+    let kernel = kernel(&file, report);
+    let control = control(file.control.as_ref(), &folder, report);
+    if let Some(log) = &file.log
+        && let Some(message) = log_problem(&log.value)
+    {
+        report.error(&log.place, message);
+    }
+    if !report.errors.is_empty() {
+        return None;
+    }
+    Some(Plan {
+        name: name?.value.clone(),
+        private_key: key?,
+        listen,
+        tun,
+        announce: announce.into_iter().map(|at| at.value).collect(),
+        locator,
+        peers,
+        suites,
+        babel,
+        kernel,
+        control,
+    })
+}
+
+/// What is wrong with a filter of log levels such as `info,wattle::ike=debug`.
+pub fn log_problem(filter: &str) -> Option<String> {
+    for part in filter.split(',') {
+        let level = part.split_once('=').map_or(part, |(_, level)| level).trim();
+        if !LEVELS.contains(&level) {
+            let hint = did_you_mean(level, LEVELS.iter().copied());
+            return Some(format!("log levels are {}; not {}{hint}", LEVELS.join(", "), quoted(level)));
+        }
+    }
+    None
+}
+
+fn listen(list: Option<&At<Vec<At<u16>>>>, report: &mut Report) -> Vec<u16> {
+    let Some(list) = list else { return vec![DEFAULT_PORT] };
+    if list.value.is_empty() {
+        report.error(&list.place, "at least one UDP port is needed; leave the field out for [4500]");
+    }
+    if list.value.len() > MAX_PORTS {
+        report.error(&list.place, format!("{} ports; {MAX_PORTS} are the most", list.value.len()));
+        return Vec::new();
+    }
+    let mut ports = Vec::new();
+    for port in &list.value {
+        if ports.contains(&port.value) {
+            report.error(&port.place, format!("port {} is listed twice", port.value));
+        } else {
+            ports.push(port.value);
+        }
+    }
+    ports
+}
+
+fn tun(section: Option<&At<Option<super::file::Tun>>>, report: &mut Report) -> (Option<Tun>, Vec<At<IpNet>>) {
+    let mut tun = Tun { name: DEFAULT_TUN.to_owned(), mtu: DEFAULT_MTU, addresses: Vec::new() };
+    let section = match section {
+        None => return (Some(tun), Vec::new()),
+        Some(At { value: None, .. }) => return (None, Vec::new()),
+        Some(At { value: Some(section), .. }) => section,
+    };
+    if let Some(name) = &section.name {
+        if let Some(message) = interface_problem(&name.value) {
+            report.error(&name.place, message);
+        }
+        tun.name.clone_from(&name.value);
+    }
+    if let Some(mtu) = section.mtu.as_ref().and_then(|mtu| u16::try_from(mtu.value).ok()) {
+        tun.mtu = mtu;
+    }
+    let mut addresses: Vec<At<IpNet>> = section
+        .addresses
+        .iter()
+        .filter_map(|text| {
+            let value = prefixes::interface_address(text, report)?;
+            Some(At { value, place: text.place.clone() })
+        })
+        .collect();
+    tun.addresses = addresses.iter().map(|at| at.value).collect();
+    addresses.iter_mut().for_each(|at| at.value = at.value.trunc());
+    let nets = addresses.iter().map(|at| (at.value, &at.place));
+    nodes::overlaps(nets.collect(), |place, net, first, other| {
+        let message = format!("the network {net} overlaps {other} of {}", first.seen_from(place));
+        report.error(place, message);
+    });
+    (Some(tun), addresses)
+}
+
+/// The kernel's rule for names of interfaces, and `%`, which it would replace by a number.
+fn interface_problem(name: &str) -> Option<&'static str> {
+    let odd = |c: char| c == '/' || c == ':' || c == '%' || c.is_whitespace() || c.is_control();
+    match name {
+        "" => Some("the name of the TUN device is empty"),
+        "." | ".." | "lo" | "all" | "default" => Some("this name is taken by the system"),
+        _ if name.len() > 15 => Some("names of interfaces have at most 15 characters"),
+        _ if name.contains(odd) => Some("names of interfaces have no blanks and none of / : %"),
+        _ => None,
+    }
+}
+
+fn hello(at: &At<u64>, report: &mut Report) -> Babel {
+    // Babel's intervals count centiseconds (RFC 8966 §4.6.5).
+    if at.value % 10 != 0 {
+        report.error(&at.place, format!("hello_ms counts in steps of 10: write {}", at.value / 10 * 10));
+    }
+    Babel { hello_interval: Duration::from_millis(at.value) }
+}
+
+fn kernel(file: &File, report: &mut Report) -> Kernel {
+    let number = |at: Option<&At<u64>>, default| at.and_then(|at| u32::try_from(at.value).ok()).unwrap_or(default);
+    let default = Kernel::default();
+    if let Some(table) = &file.table
+        && (253..=255).contains(&table.value)
+    {
+        let message = format!("table {} is the system's own; wattle empties its table: choose another", table.value);
+        report.error(&table.place, message);
+    }
+    Kernel {
+        table: number(file.table.as_ref(), default.table),
+        mark: number(file.mark.as_ref(), default.mark),
+        rule: number(file.rule.as_ref(), default.rule),
+    }
+}
+
+fn control(text: Option<&At<String>>, folder: &Path, report: &mut Report) -> PathBuf {
+    let Some(text) = text else { return PathBuf::from(DEFAULT_CONTROL) };
+    let path = folder.join(&text.value);
+    if text.value.is_empty() || text.value.ends_with('/') {
+        report.error(&text.place, "expected the name of a file for the unix socket");
+    } else if path.as_os_str().len() > MAX_SOCKET_PATH {
+        let message = format!("the path of a unix socket has at most {MAX_SOCKET_PATH} octets");
+        report.error(&text.place, message);
+    }
+    path
+}
+
+/// Where `wattle status` asks unless told otherwise.
+pub const DEFAULT_CONTROL: &str = "/run/wattle.sock";
+const DEFAULT_PORT: u16 = 4500;
+const DEFAULT_TUN: &str = "wattle0";
+const DEFAULT_MTU: u16 = 1400;
+const MAX_PORTS: usize = 64;
+/// `sun_path` without its final zero.
+const MAX_SOCKET_PATH: usize = 107;
+const LEVELS: &[&str] = &["off", "error", "warn", "info", "debug", "trace"];
