@@ -8,7 +8,7 @@
 //! node   → ike, babel, plane, config::plan       composition; pure
 //! ike | babel | plane (esp, fib) → wire, crypto  protocol; pure
 //! time, path, prefix, wire, crypto, status::model  leaves; pure
-//! sim    → node                                  virtual clock and links
+//! sim    → node                                  virtual clock and links (tests only)
 //! ```
 
 pub mod babel;
@@ -24,7 +24,8 @@ pub mod os;
 pub mod path;
 pub mod plane;
 pub mod prefix;
-pub mod sim;
+#[cfg(test)]
+mod sim;
 pub mod status;
 pub mod time;
 pub mod wire;

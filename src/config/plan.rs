@@ -92,6 +92,16 @@ pub struct IkeSuite {
     pub additional: Vec<Method>,
 }
 
+impl std::fmt::Display for IkeSuite {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}-{}-{}", self.cipher.name(), self.prf.name(), self.exchange.name())?;
+        for (number, method) in (1..).zip(&self.additional) {
+            write!(f, "-ke{number}_{}", method.name())?;
+        }
+        Ok(())
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PostQuantum {
     /// A session without ML-KEM is refused.

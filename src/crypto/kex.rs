@@ -16,6 +16,18 @@ pub enum Method {
     MlKem1024,
 }
 
+impl Method {
+    /// The name in proposal strings, as strongSwan writes it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Method::X25519 => "x25519",
+            Method::MlKem512 => "mlkem512",
+            Method::MlKem768 => "mlkem768",
+            Method::MlKem1024 => "mlkem1024",
+        }
+    }
+}
+
 /// The peer's public value or ciphertext is not one of this method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a valid public value of this key exchange")]

@@ -23,6 +23,15 @@ impl Prf {
         }
     }
 
+    /// The name in proposal strings, as strongSwan writes it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Prf::HmacSha2_256 => "prfsha256",
+            Prf::HmacSha2_384 => "prfsha384",
+            Prf::HmacSha2_512 => "prfsha512",
+        }
+    }
+
     /// `prf(key, parts[0] | parts[1] | …)`
     pub fn mac(self, key: &[u8], parts: &[&[u8]]) -> Secret {
         match self {

@@ -29,8 +29,8 @@ use crate::plane::{Control, Egress, Plane};
 use crate::prefix::Prefix;
 use crate::status::model;
 use crate::time::Time;
-use crate::wire::ip::Udp6;
-use crate::wire::udpencap::{self, Content};
+use crate::wire::ip::udp6_packet;
+use crate::wire::udpencap::{self, Kind};
 use dial::Dial;
 use link::Link;
 use sessions::Refusals;
@@ -72,6 +72,7 @@ pub struct Node {
     /// Send errors by the system's word for them.
     send_errors: BTreeMap<String, u64>,
     rate: Rate,
+    tables_built: u64,
 }
 
 /// What the socket layer may invent in error texts is bounded by this.
@@ -84,7 +85,11 @@ impl Node {
     /// `seed` must be fresh randomness: every key comes from it.
     pub fn new(plan: Plan, seed: [u8; 32], now: Time) -> Node {
         let mut rng = Rng::from_seed(seed);
-        let settings = ike::endpoint::Settings::new(&plan);
+        let settings = ike::endpoint::Settings {
+            name: plan.name.clone(),
+            private_key: plan.private_key.clone(),
+            suites: plan.suites.clone(),
+        };
         let mut ike = Endpoint::new(settings, ike::endpoint::Limits::default(), rng.fork(), now);
         for (id, peer) in peers(&plan) {
             ike.add_peer(id, &peer.name, peer.public_key);
@@ -123,6 +128,7 @@ impl Node {
             refusals: Refusals::default(),
             send_errors: BTreeMap::new(),
             rate: Rate::default(),
+            tables_built: 0,
             plan,
         };
         node.add_dialled_links(now);
@@ -133,18 +139,18 @@ impl Node {
     /// A datagram from the wire, with the traffic class of its outer header; it is decrypted in place.
     pub fn handle_datagram(&mut self, now: Time, path: Path, tos: u8, datagram: &mut [u8]) {
         match udpencap::classify(datagram) {
-            Content::Esp => {
+            Kind::Esp => {
                 self.plane.inbound(now, path, tos, datagram, &mut self.egress);
                 if !self.egress.control.is_empty() {
                     self.settle(now);
                 }
             }
-            Content::Ike(message) => {
+            Kind::Ike(message) => {
                 self.ike.receive(now, path, message);
                 self.settle(now);
             }
-            Content::Keepalive => {}
-            Content::Runt => self.plane.count("runt"),
+            Kind::Keepalive => {}
+            Kind::Runt => self.plane.count("runt"),
         }
     }
 
@@ -296,15 +302,7 @@ impl Node {
     fn send_babel(&mut self, now: Time) {
         while let Some(packet) = self.babel.poll_transmit(now) {
             let Some(link) = self.links.get(&packet.link) else { continue };
-            let packet = Udp6 {
-                source: link.address,
-                destination: packet.to,
-                source_port: BABEL_PORT,
-                destination_port: BABEL_PORT,
-                hop_limit: 1,
-                traffic_class: BABEL_CLASS,
-            }
-            .packet(&packet.payload);
+            let packet = udp6_packet(link.address, packet.to, 1, BABEL_CLASS, BABEL_PORT, BABEL_PORT, &packet.payload);
             self.plane.send(now, link.id, &packet, &mut self.egress);
         }
     }
@@ -342,6 +340,12 @@ impl Node {
 
     fn peer(&self, id: PeerId) -> &plan::Peer {
         &self.plan.peers[id.0 as usize]
+    }
+
+    /// A number that changes with every forwarding table, for the simulation.
+    #[cfg(test)]
+    pub(crate) fn table_generation(&self) -> u64 {
+        self.tables_built
     }
 
     fn octets(&self) -> (u64, u64) {

@@ -116,7 +116,7 @@ impl Node {
     }
 
     /// Which route a packet takes, for the simulation's invariants.
-    #[cfg(any(test, feature = "sim"))]
+    #[cfg(test)]
     pub(crate) fn forward(&self, destination: IpAddr, source: IpAddr) -> Option<(crate::fib::Target, Option<PeerId>)> {
         let (_, target) = self.plane.fib().lookup(destination, source)?;
         let peer = match target {
@@ -127,7 +127,7 @@ impl Node {
     }
 
     /// The routes Babel has selected, for the simulation's invariants.
-    #[cfg(any(test, feature = "sim"))]
+    #[cfg(test)]
     pub(crate) fn selected(&self) -> Vec<speaker::Route> {
         self.babel.selected().collect()
     }

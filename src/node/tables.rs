@@ -27,6 +27,7 @@ impl Node {
             }
             entries.push((route.prefix, target));
         }
+        self.tables_built = self.tables_built.wrapping_add(1);
         self.plane.set_fib(Arc::new(Fib::new(entries)));
         self.change_kernel(kernel);
     }

@@ -9,7 +9,7 @@ use crate::ike::endpoint::Reason;
 use crate::path::{LinkId, Path, SocketId};
 use crate::status::model::State;
 use crate::time::Time;
-use crate::wire::udpencap::KEEPALIVE_OCTET;
+use crate::wire::udpencap;
 
 /// Babel needs a moment to find out whether a new neighbour hears us.
 const HEARING_TEST: Duration = Duration::from_secs(5);
@@ -145,7 +145,7 @@ impl Node {
         {
             let due = count.sent.unwrap_or(session.established) + KEEPALIVE;
             if due <= now {
-                self.egress.push_datagram(path, vec![KEEPALIVE_OCTET]);
+                self.egress.push_datagram(path, udpencap::KEEPALIVE.to_vec());
                 next = next.min(now + KEEPALIVE);
             } else {
                 next = next.min(due);
