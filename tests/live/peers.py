@@ -71,17 +71,40 @@ exec chroot "$root" "$@"
 """
 
 
-class Charon:
-    """A strongSwan daemon with userspace ESP in a namespace of a lab."""
+class Instance:
+    """A program of the unpacked system, with /etc, /run and /tmp of its own, in a namespace of a lab."""
 
     def __init__(self, lab, namespace, name):
         self.lab, self.namespace, self.name = lab, namespace, name
-        self.folder = lab.folder / f"charon-{name}"
-        for part in ("run", "tmp", "etc/swanctl/private", "etc/swanctl/pubkey"):
+        self.folder = lab.folder / name
+        for part in ("run", "tmp", "etc"):
             (self.folder / part).mkdir(parents=True)
-        for part in ("x509", "x509ca", "x509aa", "x509ac", "x509crl", "x509ocsp", "rsa", "ecdsa", "pkcs8", "pkcs12", "conf.d"):
-            (self.folder / "etc" / "swanctl" / part).mkdir()
         self.process = None
+
+    def spawn(self, *command):
+        self.process = self.lab.spawn(
+            self.namespace, "unshare", "-m", "bash", "-c", ENTER, "enter", FOLDER, self.folder, *command,
+            log=self.folder / "stdout")
+
+    def control(self, *command, check=True):
+        """Runs a program beside the instance, in its namespaces."""
+        return run("nsenter", "-t", self.process.pid, "-n", "-m", "-r", "-w", *command, check=check)
+
+    @property
+    def log_text(self):
+        log = self.folder / "run" / "log"
+        return log.read_text(errors="replace") if log.exists() else ""
+
+
+class Charon(Instance):
+    """A strongSwan daemon with userspace ESP."""
+
+    def __init__(self, lab, namespace, name):
+        super().__init__(lab, namespace, f"charon-{name}")
+        swanctl = self.folder / "etc" / "swanctl"
+        for part in ("private", "pubkey", "x509", "x509ca", "x509aa", "x509ac", "x509crl", "x509ocsp", "rsa", "ecdsa", "pkcs8",
+                     "pkcs12", "conf.d"):
+            (swanctl / part).mkdir(parents=True)
 
     def tool(self, *command, data=None):
         """Runs a program of the unpacked system."""
@@ -161,9 +184,7 @@ swanctl { load = pem pkcs1 pkcs8 pubkey openssl curve25519 random nonce }
 
     def start(self, addresses, routes):
         """Starts the daemon and gives its tunnel device addresses and routes."""
-        self.process = self.lab.spawn(
-            self.namespace, "unshare", "-m", "bash", "-c", ENTER, "enter", FOLDER, self.folder, "/usr/sbin/charon-systemd",
-            log=self.folder / "stdout")
+        self.spawn("/usr/sbin/charon-systemd")
         wait_for("charon's socket", (self.folder / "run" / "charon.vici").is_socket, 10)
         self.ctl("--load-all", "--noprompt")
         wait_for("ipsec0", lambda: run("ip", "-n", self.namespace, "link", "show", "ipsec0", check=False).returncode == 0, 5)
@@ -175,10 +196,36 @@ swanctl { load = pem pkcs1 pkcs8 pubkey openssl curve25519 random nonce }
             run("ip", "-n", self.namespace, "route", "add", route, "dev", "ipsec0")
 
     def ctl(self, command, *more, check=True):
-        return run("nsenter", "-t", self.process.pid, "-n", "-m", "-r", "-w", "/usr/sbin/swanctl", command, "--uri",
-                   "unix:///run/charon.vici", *more, check=check)
+        return self.control("/usr/sbin/swanctl", command, "--uri", "unix:///run/charon.vici", *more, check=check)
 
-    @property
-    def log_text(self):
-        log = self.folder / "run" / "log"
-        return log.read_text(errors="replace") if log.exists() else ""
+
+class Bird(Instance):
+    """BIRD, speaking Babel on one interface, with the link costs that wattle has by default."""
+
+    def __init__(self, lab, namespace, interface, router_id, announce4, announce6):
+        super().__init__(lab, namespace, "bird")
+        (self.folder / "etc" / "bird.conf").write_text(f"""
+log "/run/log" all;
+router id {router_id};
+ipv6 sadr table sadr6;
+protocol device {{ scan time 2; }}
+protocol kernel {{ ipv4 {{ import none; export where source = RTS_BABEL; }}; }}
+protocol kernel {{ ipv6 sadr {{ table sadr6; import none; export where source = RTS_BABEL; }}; }}
+protocol static {{ ipv4; route {announce4} unreachable; }}
+protocol static {{ ipv6 sadr {{ table sadr6; }}; route {announce6} from ::/0 unreachable; }}
+protocol babel mesh {{
+  ipv4 {{ import all; export all; }};
+  ipv6 sadr {{ table sadr6; import all; export all; }};
+  interface "{interface}" {{
+    type tunnel; rxcost 16; hello interval 4 s; send timestamps yes; check link no; extended next hop yes;
+    rtt cost 4000; rtt min 1 ms; rtt max 1000 ms;
+  }};
+}}
+""")
+
+    def start(self):
+        self.spawn("/usr/sbin/bird", "-f", "-c", "/etc/bird.conf", "-s", "/run/bird.ctl")
+        wait_for("BIRD's socket", (self.folder / "run" / "bird.ctl").is_socket, 5)
+
+    def show(self, *what):
+        return self.control("/usr/sbin/birdc", "-s", "/run/bird.ctl", "show", *what).stdout

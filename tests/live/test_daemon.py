@@ -2,11 +2,9 @@
 
 import json
 import os
-import random
-import socket
-import subprocess
 import time
 import unittest
+from pathlib import Path
 
 from lab import BINARY, Lab, Router, pair, run, wait_for
 
@@ -178,6 +176,35 @@ class Running(unittest.TestCase):
             self.assertEqual(done.returncode, 1)
             self.assertIn("cannot resolve vpn.example", " ".join(done.stdout.split()))
 
+    def test_no_resolver_at_boot(self):
+        # E3: the resolver's address answers nothing at first; a peer by address is up at once, the named one later.
+        with Lab("d") as lab:
+            a, b = pair(lab)
+            folder = Path("/etc/netns") / a.namespace
+            folder.mkdir(parents=True)
+            try:
+                (folder / "resolv.conf").write_text("nameserver 192.0.2.53\n")
+                c = Router(lab, lab.namespace("c"), "c", tun=None)
+                lab.veth(a.namespace, c.namespace, ["198.51.100.1/24"], ["198.51.100.3/24"], name="eth1")
+                a.config["nodes"].append({"name": "c", "public_key": c.public_key, "endpoints": ["vpn.example:4500"]})
+                c.config["nodes"] = [{"name": "a", "public_key": a.public_key}]
+                b.start(), c.start()
+                began = time.monotonic()
+                a.start()
+                a.wait_up("b", 3)
+                self.assertLess(time.monotonic() - began, 4)
+                words = "cannot resolve vpn.example: no answer from 192.0.2.53"
+                wait_for(f"the reason: {a.peer('c')}", lambda: words in (a.peer("c")["reason"] or ""), 20)
+                run("ip", "-n", b.namespace, "addr", "add", "192.0.2.53/24", "dev", "eth0")
+                server = lab.folder / "dns.py"
+                server.write_text(DNS)
+                lab.spawn(b.namespace, "python3", server, log=lab.folder / "dns.log")
+                a.wait_up("c", 30)
+                self.assertEqual(lab.ping(a.namespace, "10.66.0.2"), 3)
+            finally:
+                (folder / "resolv.conf").unlink()
+                folder.rmdir()
+
     def test_the_underlay_inside_a_mesh_prefix(self):
         # C5: the network that the dialled address lies in is itself announced in the mesh.
         with Lab("c") as lab:
@@ -230,6 +257,19 @@ class Running(unittest.TestCase):
             self.assertLess(used, 0.01 * span)
             self.assertLess(resident, 10 * 1024)
 
+
+# Answers every A question with 198.51.100.3 and every other one with nothing.
+DNS = r"""
+import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(("192.0.2.53", 53))
+while True:
+    query, peer = s.recvfrom(1500)
+    end = query.index(b"\0", 12) + 5
+    is_a = query[end - 4:end - 2] == b"\0\1"
+    answer = b"\xc0\x0c\0\1\0\1\0\0\0\x3c\0\4" + bytes([198, 51, 100, 3]) if is_a else b""
+    s.sendto(query[:2] + b"\x81\x80\0\1" + bytes([0, int(is_a)]) + bytes(4) + query[12:end] + answer, peer)
+"""
 
 FLOOD = r"""
 import os, random, socket, sys

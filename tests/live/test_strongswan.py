@@ -22,7 +22,9 @@ class StrongSwan(unittest.TestCase):
                       tun={"name": "wattle0", "addresses": ["10.66.0.1/32", "fd66::1/128"]})
         theirs = peers.Charon(lab, lab.namespace("s"), "swan.example")
         lab.veth(ours.namespace, theirs.namespace, ["192.0.2.1/24"], ["192.0.2.2/24"])
-        node = {"name": "swan.example", "public_key": theirs.make_key(), "routes": ["10.66.0.2/32", "fd66::2/128"]}
+        node = {"name": "swan.example", "public_key": theirs.make_key()}
+        if not options.get("babel"):
+            node["routes"] = ["10.66.0.2/32", "fd66::2/128"]
         if wattle_dials:
             node["endpoints"] = ["192.0.2.2:4500"]
         ours.config["nodes"] = [node]
@@ -73,6 +75,21 @@ class StrongSwan(unittest.TestCase):
             link = ours.peer("swan.example")["links"][0]
             self.assertEqual((link["ike_suite"], link["esp_suite"]), (suite, "chacha20poly1305"))
             self.check_traffic(lab, ours, theirs)
+
+    def test_bird_over_strongswan_is_a_member_of_the_mesh(self):
+        with Lab("b") as lab:
+            ours, theirs = self.build(lab, wattle_dials=True, babel=True)
+            ours.start()
+            bird = peers.Bird(lab, theirs.namespace, "ipsec0", "10.66.0.2", "10.78.0.0/24", "fd78::/64")
+            bird.start()
+            ours.wait_up("swan.example", 15)
+            routes = lambda: {route["to"]: route for route in ours.status()["routes"] if route["selected"]}
+            wait_for(f"BIRD's routes: {routes()}", lambda: {"10.78.0.0/24", "fd78::/64"} <= set(routes()), 20)
+            wait_for("our routes in BIRD", lambda: "10.66.0.1/32" in bird.show("babel", "routes"), 20)
+            wait_for("BIRD measures the time", lambda: "ipsec0" in bird.show("babel", "neighbors"), 10)
+            rtt = wait_for("we measure the time", lambda: ours.status()["neighbours"][0]["rtt_us"], 10)
+            self.assertLess(rtt, 50_000)
+            print("\n" + bird.show("babel", "neighbors"))
 
 
 if __name__ == "__main__":
