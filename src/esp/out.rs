@@ -21,7 +21,7 @@ impl OutSa {
 
     /// The next sequence number, good for one packet. `None` once all are used: then only a new SA helps, for a repeated
     /// number would repeat a nonce (RFC 4303 §3.3.3).
-    pub fn next(&mut self) -> Option<Sealer<'_>> {
+    pub fn number(&mut self) -> Option<Sealer<'_>> {
         self.sent = self.sent.checked_add(1)?;
         Some(Sealer { spi: self.spi, aead: &self.aead, sequence: self.sent })
     }

@@ -77,7 +77,10 @@ type Table<B> = Lengths<B, Lengths<B, (Prefix, Target)>>;
 /// A prefix by length and bits.
 type Key<B> = (u8, B);
 
-fn compile<B: Bits>(mut routes: Vec<(Key<B>, Key<B>, (Prefix, Target))>) -> Table<B> {
+/// A route: destination, source, and the entry.
+type Keyed<B> = (Key<B>, Key<B>, (Prefix, Target));
+
+fn compile<B: Bits>(mut routes: Vec<Keyed<B>>) -> Table<B> {
     routes.sort_by_key(|&(to, _, _)| to);
     let by_destination = routes.chunk_by(|(a, _, _), (b, _, _)| a == b).filter_map(|group| {
         let &(to, _, _) = group.first()?;

@@ -33,6 +33,8 @@ pub struct Egress {
     pub inner: Vec<u8>,
     pub inner_ends: Vec<usize>,
     pub control: Vec<Control>,
+    /// Empty buffers of trains that are gone, at most [`SPARE_BUFFERS`].
+    spare: Vec<Vec<u8>>,
 }
 
 impl Egress {
@@ -52,9 +54,30 @@ impl Egress {
         starts.zip(&self.inner_ends).map(|(start, &end)| &self.inner[start..end])
     }
 
-    /// Forgets everything, keeping the buffers.
+    /// The buffer that the next datagram of `size` octets to `path` is appended to, at once and whole.
+    ///
+    /// That is the last train to `path`, if the datagram fits into it, or a new one: what goes to one path stays in order.
+    pub fn train(&mut self, path: Path, tos: u8, size: usize) -> &mut Vec<u8> {
+        let recent = self.trains.iter().rev().take(SEARCHED).position(|train| train.path == path);
+        let at = match recent.map(|back| self.trains.len() - 1 - back) {
+            Some(at) if self.trains[at].takes(tos, size) => at,
+            Some(_) | None => {
+                let data = self.spare.pop().unwrap_or_default();
+                self.trains.push(Train { path, tos, stride: size, data });
+                self.trains.len() - 1
+            }
+        };
+        &mut self.trains[at].data
+    }
+
+    /// Forgets everything, keeping some of the buffers.
     pub fn clear(&mut self) {
-        self.trains.clear();
+        for mut train in self.trains.drain(..) {
+            if self.spare.len() < SPARE_BUFFERS && train.data.capacity() > 0 {
+                train.data.clear();
+                self.spare.push(train.data);
+            }
+        }
         self.inner.clear();
         self.inner_ends.clear();
         self.control.clear();
@@ -65,5 +88,124 @@ impl Train {
     /// The datagrams, in order.
     pub fn datagrams(&self) -> impl Iterator<Item = &[u8]> {
         self.data.chunks(self.stride.max(1))
+    }
+
+    /// Not if the last one is a shorter one already: it must stay the last.
+    fn takes(&self, tos: u8, size: usize) -> bool {
+        self.tos == tos
+            && size <= self.stride
+            && self.data.len() + size <= MAX_OCTETS
+            && self.data.len() < self.stride * MAX_DATAGRAMS
+            && self.data.len().is_multiple_of(self.stride)
+    }
+}
+
+/// What one send with `UDP_SEGMENT` takes: 64 datagrams on older kernels, and less than 65 507 octets.
+const MAX_DATAGRAMS: usize = 44;
+const MAX_OCTETS: usize = 64_000;
+/// Further back nobody looks for a train to append to: a bound on the work for each packet.
+const SEARCHED: usize = 16;
+const SPARE_BUFFERS: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::path::SocketId;
+
+    fn path(port: u16) -> Path {
+        Path { socket: SocketId(0), local: None, remote: ([192, 0, 2, 1], port).into() }
+    }
+
+    fn put(egress: &mut Egress, port: u16, tos: u8, datagram: &[u8]) {
+        egress.train(path(port), tos, datagram.len()).extend_from_slice(datagram);
+    }
+
+    fn lengths(egress: &Egress) -> Vec<Vec<usize>> {
+        egress.trains.iter().map(|train| train.datagrams().map(<[u8]>::len).collect()).collect()
+    }
+
+    #[test]
+    fn equal_sizes_share_a_train_and_a_shorter_one_ends_it() {
+        let mut egress = Egress::default();
+        for size in [100, 100, 60, 60, 100, 20] {
+            put(&mut egress, 1, 0, &vec![1; size]);
+        }
+        assert_eq!(lengths(&egress), [vec![100, 100, 60], vec![60], vec![100, 20]]);
+    }
+
+    #[test]
+    fn paths_and_marks_do_not_mix() {
+        let mut egress = Egress::default();
+        put(&mut egress, 1, 0, &[1; 100]);
+        put(&mut egress, 2, 0, &[2; 100]);
+        put(&mut egress, 1, 0, &[1; 100]);
+        put(&mut egress, 1, 0xb8, &[1; 100]);
+        put(&mut egress, 1, 0, &[1; 100]);
+        let marks: Vec<_> = egress.trains.iter().map(|train| (train.path.remote.port(), train.tos)).collect();
+        assert_eq!(marks, [(1, 0), (2, 0), (1, 0xb8), (1, 0)]);
+        assert_eq!(lengths(&egress), [vec![100, 100], vec![100], vec![100], vec![100]]);
+    }
+
+    #[test]
+    fn a_train_is_no_longer_than_one_send() {
+        let mut egress = Egress::default();
+        for _ in 0..100 {
+            put(&mut egress, 1, 0, &[0; 100]);
+            put(&mut egress, 2, 0, &[0; 9000]);
+        }
+        for train in &egress.trains {
+            assert!(train.data.len() <= 64_000 && train.datagrams().count() <= 44);
+        }
+        let counts: Vec<_> = lengths(&egress).iter().map(Vec::len).filter(|&n| n > 7).collect();
+        assert_eq!(counts, [44, 44, 12]);
+    }
+
+    #[test]
+    fn one_larger_than_a_train_is_a_train_of_its_own() {
+        let mut egress = Egress::default();
+        put(&mut egress, 1, 0, &vec![0; 65_000]);
+        put(&mut egress, 1, 0, &vec![0; 65_000]);
+        assert_eq!(lengths(&egress), [[65_000], [65_000]]);
+    }
+
+    #[test]
+    fn buffers_are_used_again_and_not_hoarded() {
+        let mut egress = Egress::default();
+        for port in 0..100 {
+            put(&mut egress, port, 0, &[0; 1000]);
+        }
+        egress.push_inner(&[1, 2, 3]);
+        egress.control.push(Control::Worn { link: LinkId(1) });
+        egress.clear();
+        assert!(egress.trains.is_empty() && egress.inner_packets().next().is_none() && egress.control.is_empty());
+        assert_eq!(egress.spare.len(), SPARE_BUFFERS);
+        let kept = egress.spare[SPARE_BUFFERS - 1].as_ptr();
+        put(&mut egress, 7, 0, &[0; 1000]);
+        assert_eq!(egress.trains[0].data.as_ptr(), kept);
+        assert_eq!(egress.trains[0].data.len(), 1000);
+    }
+
+    proptest! {
+        #[test]
+        fn what_goes_to_a_path_stays_in_order_and_whole(
+            datagrams in proptest::collection::vec((0..24_u16, 0..2_u8, 8..40_usize), 0..300),
+        ) {
+            let mut egress = Egress::default();
+            let mut sent: Vec<Vec<Vec<u8>>> = vec![Vec::new(); 24];
+            for (i, &(port, tos, size)) in datagrams.iter().enumerate() {
+                let mut datagram = vec![0; size];
+                datagram[..8].copy_from_slice(&(i as u64).to_be_bytes());
+                put(&mut egress, port, tos, &datagram);
+                sent[usize::from(port)].push(datagram);
+            }
+            let mut came: Vec<Vec<Vec<u8>>> = vec![Vec::new(); 24];
+            for train in &egress.trains {
+                prop_assert!(train.data.len() <= MAX_OCTETS && train.datagrams().count() <= MAX_DATAGRAMS);
+                came[usize::from(train.path.remote.port())].extend(train.datagrams().map(<[u8]>::to_vec));
+            }
+            prop_assert_eq!(came, sent);
+        }
     }
 }

@@ -1,14 +1,32 @@
 //! The data path: inner packets to ESP datagrams and back, by batches, without a clock, a lock or an allocation a packet.
+//!
+//! Every packet is carried, answered, or counted under a [`DropReason`]. Nothing a peer sends ends a batch.
 
+pub mod count;
+pub mod ecn;
 pub mod egress;
+mod flow;
+mod forward;
+mod inbound;
+mod limit;
+mod link;
+mod outbound;
 
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
+use crate::esp::{InSa, OutSa, Sad};
 use crate::fib::Fib;
 use crate::ike::endpoint::Child;
 use crate::path::{LinkId, Path};
 use crate::time::Time;
+use count::Counts;
+pub use count::DropReason;
 pub use egress::{Control, Egress, Train};
+use flow::FlowCache;
+use limit::Limit;
+use link::Link;
 
 /// What a link has carried, of authenticated packets (inner octets).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,81 +41,134 @@ pub struct LinkCount {
     pub sent: Option<Time>,
 }
 
-pub struct Plane {}
+pub struct Plane {
+    mtu: u16,
+    has_tun: bool,
+    addresses: Vec<IpAddr>,
+    fib: Arc<Fib>,
+    flows: FlowCache,
+    sad: Sad,
+    links: BTreeMap<LinkId, Link>,
+    counts: Counts,
+    limit: Limit,
+    /// Where fragments are put together.
+    scratch: Vec<u8>,
+}
 
 impl Plane {
     /// `mtu`: the largest inner packet, in octets.
     pub fn new(mtu: u16) -> Plane {
-        let _ = mtu;
-        todo!()
+        Plane {
+            mtu,
+            has_tun: true,
+            addresses: Vec::new(),
+            fib: Arc::default(),
+            flows: FlowCache::default(),
+            sad: Sad::default(),
+            links: BTreeMap::new(),
+            counts: Counts::default(),
+            limit: Limit::default(),
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Whether there is a TUN device (as there is at first). Without one, packets for this site are dropped, but echo
+    /// requests to the node's own addresses are answered here.
+    pub fn set_tun(&mut self, present: bool) {
+        self.has_tun = present;
     }
 
     /// The addresses of this node, best first: sources of its ICMP errors.
-    pub fn set_addresses(&mut self, addresses: Vec<std::net::IpAddr>) {
-        let _ = addresses;
-        todo!()
+    pub fn set_addresses(&mut self, addresses: Vec<IpAddr>) {
+        self.addresses = addresses;
     }
 
     pub fn set_fib(&mut self, fib: Arc<Fib>) {
-        let _ = fib;
-        todo!()
+        self.fib = fib;
+        self.flows.invalidate();
     }
 
     /// Installs both directions of a Child SA on a link: inbound beside what is there, outbound instead of it.
+    ///
+    /// A link begins to exist with its first one.
     pub fn install(&mut self, link: LinkId, path: Path, child: &Child) {
-        let _ = (link, path, child);
-        todo!()
+        let inbound = InSa::new(child.cipher, &child.key_in);
+        let outbound = OutSa::new(child.cipher, child.spi_out, &child.key_out);
+        let (Some(inbound), Some(outbound)) = (inbound, outbound) else {
+            log::error!("Child SA {:08x} not installed: its keys do not fit {}", child.spi_in, child.cipher.name());
+            return;
+        };
+        self.sad.insert(child.spi_in, link, inbound);
+        self.links.entry(link).or_insert_with(|| Link::new(path)).install(path, outbound, child.spi_in);
     }
 
     /// Removes an inbound SA, and the outbound one that came with it if it is still in use.
     pub fn remove(&mut self, link: LinkId, spi_in: u32) {
-        let _ = (link, spi_in);
-        todo!()
+        self.sad.remove(spi_in, link);
+        if let Some(link) = self.links.get_mut(&link) {
+            link.remove(spi_in);
+        }
     }
 
     /// Forgets the link and everything on it.
     pub fn remove_link(&mut self, link: LinkId) {
-        let _ = link;
-        todo!()
+        self.sad.remove_link(link);
+        self.links.remove(&link);
     }
 
     /// Where the link's ESP goes from now on.
     pub fn set_path(&mut self, link: LinkId, path: Path) {
-        let _ = (link, path);
-        todo!()
+        if let Some(link) = self.links.get_mut(&link) {
+            link.path = path;
+        }
+    }
+
+    /// Our own link-local address on an installed link: echo requests to it are answered here, for a peer to probe with.
+    pub fn set_link_local(&mut self, link: LinkId, address: Ipv6Addr) {
+        if let Some(link) = self.links.get_mut(&link) {
+            link.link_local = Some(address);
+        }
     }
 
     pub fn link(&self, link: LinkId) -> Option<LinkCount> {
-        let _ = link;
-        todo!()
+        self.links.get(&link).map(|link| link.count)
     }
 
-    /// A packet from the TUN device: steer, look up, seal into `out`.
+    /// A packet from the TUN device: look up, seal into `out`.
     pub fn outbound(&mut self, now: Time, packet: &[u8], out: &mut Egress) {
-        let _ = (now, packet, out);
-        todo!()
+        if let Err(reason) = self.try_outbound(now, packet, out) {
+            self.counts.add(reason);
+        }
     }
 
     /// An ESP datagram (not a keepalive, not IKE): open in place, then deliver to the TUN, forward, or hand to control.
-    pub fn inbound(&mut self, now: Time, path: Path, datagram: &mut [u8], out: &mut Egress) {
-        let _ = (now, path, datagram, out);
-        todo!()
+    ///
+    /// `tos` is the traffic class it came with: its ECN bits go into the inner packet (RFC 6040 §4.2).
+    pub fn inbound(&mut self, now: Time, path: Path, tos: u8, datagram: &mut [u8], out: &mut Egress) {
+        if let Err(reason) = self.try_inbound(now, path, tos, datagram, out) {
+            self.counts.add(reason);
+        }
     }
 
-    /// A packet of our own (Babel) over one link, whatever the Fib says. `false` if the link has no SA.
+    /// A packet of our own (Babel) over one link, whatever the Fib says. `false` if the link has no SA that could carry it.
     pub fn send(&mut self, now: Time, link: LinkId, packet: &[u8], out: &mut Egress) -> bool {
-        let _ = (now, link, packet, out);
-        todo!()
+        let sent = self.try_send(now, link, packet, out);
+        if let Err(reason) = sent {
+            self.counts.add(reason);
+        }
+        sent.is_ok()
     }
 
     /// Counts a drop that happened outside the plane, so that all are in one place.
     pub fn count(&mut self, reason: &'static str) {
-        let _ = reason;
-        todo!()
+        self.counts.add_named(reason);
     }
 
     /// Drops since the start, by reason; reasons that never happened are left out.
     pub fn drops(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
-        std::iter::empty()
+        self.counts.iter()
     }
 }
+
+#[cfg(test)]
+mod tests;

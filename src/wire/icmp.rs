@@ -18,10 +18,15 @@ pub enum Problem {
     TimeExceeded,
 }
 
-/// The error about a packet, from `source`; `None` where none may be sent: about an ICMP error or a redirect, about a later
-/// fragment, to or from anything but one host (RFC 1122 §3.2.2, RFC 4443 §2.4 (e)), or if the families differ.
+/// Whether there may be an error about a packet: not if it is an ICMP error itself or a redirect, a later fragment, to or
+/// from anything but one host (RFC 1122 §3.2.2, RFC 4443 §2.4 (e)).
+pub fn may_report(header: &Header, packet: &[u8]) -> bool {
+    is_one_host(header.source) && is_one_host(header.destination) && !is_error_or_unknown(header, packet)
+}
+
+/// The error about a packet, from `source`; `None` where [`may_report`] says no, or if the families differ.
 pub fn error(problem: Problem, source: IpAddr, header: &Header, packet: &[u8]) -> Option<Vec<u8>> {
-    if !is_one_host(header.source) || !is_one_host(header.destination) || is_error_or_unknown(header, packet) {
+    if !may_report(header, packet) {
         return None;
     }
     let (kind, code, [r0, r1]) = match (problem, header.is_ipv4()) {
@@ -51,7 +56,7 @@ pub fn echo_reply(source: IpAddr, header: &Header, packet: &[u8]) -> Option<Vec<
 }
 
 /// An unfragmented echo request with a right checksum.
-pub fn is_echo_request(header: &Header, packet: &[u8]) -> bool {
+fn is_echo_request(header: &Header, packet: &[u8]) -> bool {
     let message = header.payload(packet);
     let (expected, sum) = match (header.source, header.destination) {
         (IpAddr::V4(_), IpAddr::V4(_)) => {
@@ -67,7 +72,7 @@ pub fn is_echo_request(header: &Header, packet: &[u8]) -> bool {
         }
         (_, _) => return false,
     };
-    message.len() >= ICMP_HEADER_LEN && message.starts_with(&[expected, 0]) && sum.add(message).finish() == 0
+    message.len() >= ICMP_HEADER_LEN && message.starts_with(&[expected, 0]) && sum.plus(message).finish() == 0
 }
 
 /// Errors answer packets between two hosts only.
@@ -102,7 +107,7 @@ fn build(source: IpAddr, destination: IpAddr, tos: u8, head: [u8; ICMP_HEADER_LE
         }
         (_, _) => return None,
     };
-    let [c0, c1] = pseudo.add(&head).add(data).finish().to_be_bytes();
+    let [c0, c1] = pseudo.plus(&head).plus(data).finish().to_be_bytes();
     let [kind, code, _, _, rest @ ..] = head;
     packet.extend_from_slice(&[kind, code, c0, c1]);
     packet.extend_from_slice(&rest);

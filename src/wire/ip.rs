@@ -147,7 +147,7 @@ pub fn header4(source: Ipv4Addr, destination: Ipv4Addr, tos: u8, ttl: u8, protoc
     let [d0, d1, d2, d3] = destination.octets();
     // RFC 6864 §4.1: what is never fragmented needs no identification.
     let header = [0x45, tos, l0, l1, 0, 0, 0x40, 0, ttl, protocol, 0, 0, s0, s1, s2, s3, d0, d1, d2, d3];
-    let [c0, c1] = Sum::default().add(&header).finish().to_be_bytes();
+    let [c0, c1] = Sum::default().plus(&header).finish().to_be_bytes();
     [0x45, tos, l0, l1, 0, 0, 0x40, 0, ttl, protocol, c0, c1, s0, s1, s2, s3, d0, d1, d2, d3]
 }
 
@@ -182,7 +182,7 @@ pub fn udp6_packet(
     let [s0, s1] = source_port.to_be_bytes();
     let [d0, d1] = destination_port.to_be_bytes();
     let [l0, l1] = length.to_be_bytes();
-    let sum = Sum::pseudo6(source, destination, u32::from(length), UDP).add(&[s0, s1, d0, d1, l0, l1]).add(payload);
+    let sum = Sum::pseudo6(source, destination, u32::from(length), UDP).plus(&[s0, s1, d0, d1, l0, l1]).plus(payload);
     // Zero on the wire would mean "no checksum", which IPv6 forbids.
     let [c0, c1] = match sum.finish() {
         0 => [0xff, 0xff],
@@ -211,7 +211,7 @@ pub fn parse_udp6<'a>(header: &Header, packet: &'a [u8]) -> Result<Udp<'a>, Malf
     let length = u16::from_be_bytes([l0, l1]);
     let datagram = datagram.get(..usize::from(length)).ok_or(Malformed::Length)?;
     let payload = datagram.get(UDP_HEADER_LEN..).ok_or(Malformed::Length)?;
-    let sum = Sum::pseudo6(source, destination, u32::from(length), UDP).add(datagram);
+    let sum = Sum::pseudo6(source, destination, u32::from(length), UDP).plus(datagram);
     if [c0, c1] == [0, 0] || sum.finish() != 0 {
         return Err(Malformed::Checksum);
     }

@@ -9,12 +9,12 @@ pub struct Sum(u64);
 impl Sum {
     /// The pseudo-header of IPv6 (RFC 8200 §8.1): `length` is that of the upper-layer packet.
     pub fn pseudo6(source: Ipv6Addr, destination: Ipv6Addr, length: u32, protocol: u8) -> Sum {
-        let sum = Sum::default().add(&source.octets()).add(&destination.octets());
+        let sum = Sum::default().plus(&source.octets()).plus(&destination.octets());
         Sum(sum.0 + u64::from(length) + u64::from(protocol))
     }
 
     #[must_use]
-    pub fn add(self, octets: &[u8]) -> Sum {
+    pub fn plus(self, octets: &[u8]) -> Sum {
         let (words, tail) = octets.as_chunks::<4>();
         // 2³² words fit before it overflows: a sum of 32-bit words folds to the same as one of 16-bit words.
         let mut sum = words.iter().fold(self.0, |sum, &word| sum + u64::from(u32::from_be_bytes(word)));
@@ -55,13 +55,13 @@ mod tests {
     #[test]
     fn example_of_rfc_1071() {
         // §3: the words 0001 f203 f4f5 f6f7 sum to ddf2.
-        assert_eq!(Sum::default().add(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]).finish(), !0xddf2);
+        assert_eq!(Sum::default().plus(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]).finish(), !0xddf2);
     }
 
     #[test]
     fn nothing_sums_to_nothing() {
         assert_eq!(Sum::default().finish(), 0xffff);
-        assert_eq!(Sum::default().add(&[0xff; 40]).finish(), 0);
+        assert_eq!(Sum::default().plus(&[0xff; 40]).finish(), 0);
     }
 
     proptest! {
@@ -72,14 +72,14 @@ mod tests {
                 sum += u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0));
                 sum = (sum & 0xffff) + (sum >> 16);
             }
-            prop_assert_eq!(u32::from(Sum::default().add(&octets).finish()), !sum & 0xffff);
+            prop_assert_eq!(u32::from(Sum::default().plus(&octets).finish()), !sum & 0xffff);
         }
 
         #[test]
         fn pieces_of_even_length_add_up(octets in proptest::collection::vec(any::<u8>(), 0..200), cut in 0..100_usize) {
             let cut = (cut * 2).min(octets.len() & !1);
-            let pieces = Sum::default().add(&octets[..cut]).add(&octets[cut..]);
-            prop_assert_eq!(pieces.finish(), Sum::default().add(&octets).finish());
+            let pieces = Sum::default().plus(&octets[..cut]).plus(&octets[cut..]);
+            prop_assert_eq!(pieces.finish(), Sum::default().plus(&octets).finish());
         }
     }
 }

@@ -86,7 +86,7 @@ fn finish_header(buffer: &mut [u8], payload: usize, field: u16) -> Result<(), Ma
     if let [b0, _, b2, b3, _, _, b6, b7, _, _, b10, b11, ..] = buffer {
         (*b0, *b2, *b3, *b6, *b7, *b10, *b11) = (0x40 | words, l0, l1, f0, f1, 0, 0);
     }
-    let sum = Sum::default().add(buffer).finish().to_be_bytes();
+    let sum = Sum::default().plus(buffer).finish().to_be_bytes();
     if let [_, _, _, _, _, _, _, _, _, _, b10, b11, ..] = buffer {
         [*b10, *b11] = sum;
     }

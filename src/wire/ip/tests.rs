@@ -20,7 +20,7 @@ fn udp6(hops: u8, payload: &[u8]) -> Vec<u8> {
 }
 
 fn header_checksum_is_right(packet: &[u8]) -> bool {
-    Sum::default().add(&packet[..20]).finish() == 0
+    Sum::default().plus(&packet[..20]).finish() == 0
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn any_packet() -> impl Strategy<Value = Vec<u8>> {
             if v4 {
                 packet[1] = tos;
                 packet[10..12].copy_from_slice(&[0, 0]);
-                let sum = Sum::default().add(&packet[..20]).finish().to_be_bytes();
+                let sum = Sum::default().plus(&packet[..20]).finish().to_be_bytes();
                 packet[10..12].copy_from_slice(&sum);
             } else {
                 packet[0] |= tos >> 4;

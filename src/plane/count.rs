@@ -1,0 +1,133 @@
+//! Why packets are dropped: every drop has one of these reasons and is counted under its name.
+
+use std::collections::BTreeMap;
+
+macro_rules! reasons {
+    ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal,)+) => {
+        /// Why the plane did not carry a packet.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum DropReason {
+            $($(#[doc = $doc])+ $variant,)+
+        }
+
+        impl DropReason {
+            pub const ALL: &[DropReason] = &[$(DropReason::$variant,)+];
+
+            /// As `wattle drops` shows it.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(DropReason::$variant => $name,)+
+                }
+            }
+        }
+    };
+}
+
+reasons! {
+    /// ESP with an SPI that no SA has.
+    UnknownSpi = "unknown_spi",
+    /// ESP too short for its header, trailer and ICV.
+    EspRunt = "esp_runt",
+    /// ESP with sequence number zero.
+    SequenceZero = "sequence_zero",
+    /// Below the replay window.
+    ReplayOld = "replay_old",
+    /// In the replay window, and seen before.
+    ReplaySeen = "replay_seen",
+    /// The ICV does not verify.
+    Forged = "forged",
+    /// Authenticated, but the padding is wrong.
+    BadPadding = "bad_padding",
+    /// Authenticated, but the next header is neither 4 nor 41 nor 59.
+    BadNextHeader = "bad_next_header",
+    /// A dummy packet (next header 59): nothing was lost.
+    Dummy = "dummy",
+    /// ESP from a new address which is itself reached through the mesh.
+    UnderlayInMesh = "underlay_in_mesh",
+    /// Marked "congestion experienced" on the way, and the inner packet cannot carry that (RFC 6040 §4.2).
+    EcnCe = "ecn_ce",
+    /// The inner packet's header contradicts itself, its length or its ESP next header.
+    Malformed = "malformed",
+    /// An address that never stands on a wire: loopback, unspecified, or a group as source.
+    Martian = "martian",
+    /// To a group or to everybody: not forwarded.
+    Multicast = "multicast",
+    /// To or from a link-local address, and nothing that we answer.
+    LinkLocal = "link_local",
+    /// A Babel packet with a wrong UDP checksum or length.
+    BadUdp = "bad_udp",
+    /// No route to the destination.
+    NoRoute = "no_route",
+    /// The route is held unreachable.
+    Unreachable = "unreachable",
+    /// The route's link has no SA.
+    NoSa = "no_sa",
+    /// The outbound SA has used all its sequence numbers.
+    SaWornOut = "sa_worn_out",
+    /// From the TUN device, and to be delivered there again.
+    LocalLoop = "local_loop",
+    /// For this site, but the node has no TUN device.
+    NoTun = "no_tun",
+    /// Larger than the link takes, and not to be fragmented.
+    TooBig = "too_big",
+    /// TTL or hop limit spent.
+    HopLimit = "hop_limit",
+}
+
+/// The counters, the plane's and those of others.
+#[derive(Debug)]
+pub(super) struct Counts {
+    own: [u64; DropReason::ALL.len()],
+    others: BTreeMap<&'static str, u64>,
+}
+
+impl Counts {
+    pub(super) fn add(&mut self, reason: DropReason) {
+        if let Some(count) = self.own.get_mut(reason as usize) {
+            *count += 1;
+        }
+    }
+
+    pub(super) fn add_named(&mut self, name: &'static str) {
+        match DropReason::ALL.iter().find(|reason| reason.name() == name) {
+            Some(&reason) => self.add(reason),
+            None => *self.others.entry(name).or_default() += 1,
+        }
+    }
+
+    /// What happened at least once.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        let own = DropReason::ALL.iter().zip(self.own).map(|(reason, count)| (reason.name(), count));
+        own.chain(self.others.iter().map(|(&name, &count)| (name, count))).filter(|&(_, count)| count > 0)
+    }
+}
+
+impl Default for Counts {
+    fn default() -> Counts {
+        Counts { own: [0; DropReason::ALL.len()], others: BTreeMap::new() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn names_are_distinct_and_in_snake_case() {
+        let names: BTreeSet<&str> = DropReason::ALL.iter().map(|reason| reason.name()).collect();
+        assert_eq!(names.len(), DropReason::ALL.len());
+        assert!(names.iter().all(|name| name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')));
+    }
+
+    #[test]
+    fn a_name_is_counted_in_one_place() {
+        let mut counts = Counts::default();
+        counts.add(DropReason::NoRoute);
+        counts.add_named("no_route");
+        counts.add_named("tun_write");
+        counts.add_named("tun_write");
+        assert_eq!(counts.iter().collect::<Vec<_>>(), [("no_route", 2), ("tun_write", 2)]);
+    }
+}

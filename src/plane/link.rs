@@ -1,0 +1,75 @@
+//! One tunnel as the data path sees it: where it goes, what seals it, what it has carried.
+
+use std::net::Ipv6Addr;
+
+use super::LinkCount;
+use super::count::DropReason;
+use super::egress::{Control, Egress};
+use crate::esp::OutSa;
+use crate::path::{LinkId, Path};
+use crate::time::Time;
+use crate::wire::esp;
+use crate::wire::ip::Header;
+
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) path: Path,
+    /// Our own address on this link.
+    pub(super) link_local: Option<Ipv6Addr>,
+    pub(super) out: Option<Outbound>,
+    pub(super) count: LinkCount,
+}
+
+#[derive(Debug)]
+pub(super) struct Outbound {
+    /// Boxed, so that moving a link leaves no copy of the key behind.
+    pub(super) sa: Box<OutSa>,
+    /// Names the inbound SA of the same Child SA.
+    spi_in: u32,
+}
+
+impl Link {
+    pub(super) fn new(path: Path) -> Link {
+        Link { path, link_local: None, out: None, count: LinkCount::default() }
+    }
+
+    pub(super) fn install(&mut self, path: Path, sa: OutSa, spi_in: u32) {
+        self.path = path;
+        self.out = Some(Outbound { sa: Box::new(sa), spi_in });
+    }
+
+    pub(super) fn remove(&mut self, spi_in: u32) {
+        if self.out.as_ref().is_some_and(|out| out.spi_in == spi_in) {
+            self.out = None;
+        }
+    }
+
+    /// Whether a datagram over `path` shows the peer somewhere else than where we send.
+    pub(super) fn is_elsewhere(&self, path: Path) -> bool {
+        // What one side does not know cannot contradict the other.
+        let local_differs = self.path.local.is_some() && path.local.is_some() && self.path.local != path.local;
+        self.path.remote != path.remote || self.path.socket != path.socket || local_differs
+    }
+
+    /// Seals a packet into its train. DSCP and ECN of the outer header are the inner ones (RFC 4301 §5.1.2.1, RFC 6040 §4.1).
+    pub(super) fn seal(
+        &mut self,
+        now: Time,
+        id: LinkId,
+        header: &Header,
+        packet: &[u8],
+        out: &mut Egress,
+    ) -> Result<(), DropReason> {
+        let outbound = self.out.as_mut().ok_or(DropReason::NoSa)?;
+        let sealer = outbound.sa.number().ok_or(DropReason::SaWornOut)?;
+        if sealer.is_half_way() {
+            out.control.push(Control::Worn { link: id });
+        }
+        let train = out.train(self.path, header.tos, esp::sealed_len(packet.len()));
+        sealer.seal(packet, header.next_header(), train);
+        self.count.packets_out += 1;
+        self.count.octets_out += packet.len() as u64;
+        self.count.sent = Some(now);
+        Ok(())
+    }
+}
