@@ -172,7 +172,7 @@ fn interface_problem(name: &str) -> Option<&'static str> {
 
 fn hello(at: &At<u64>, report: &mut Report) -> Babel {
     // Babel's intervals count centiseconds (RFC 8966 §4.6.5).
-    if at.value % 10 != 0 {
+    if !at.value.is_multiple_of(10) {
         report.error(&at.place, format!("hello_ms counts in steps of 10: write {}", at.value / 10 * 10));
     }
     Babel { hello_interval: Duration::from_millis(at.value) }
