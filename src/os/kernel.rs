@@ -140,6 +140,7 @@ impl Kernel {
                     Err(error) => {
                         log::debug!("netlink: {error}");
                         self.schedule(now);
+                        break;
                     }
                 }
                 if events.iter().any(|event| self.is_damage(event)) {
