@@ -8,6 +8,8 @@
 
 mod cursor;
 mod header;
+#[cfg(test)]
+pub(crate) mod hex;
 mod message;
 mod names;
 mod payload;
