@@ -77,7 +77,9 @@ pub(super) fn refusal(peer: &str, our_fingerprint: &str, error: NotifyType) -> R
 pub(super) fn child_refusal(error: NotifyType) -> Reason {
     match error {
         NotifyType::TS_UNACCEPTABLE | NotifyType::SINGLE_PAIR_REQUIRED | NotifyType::INVALID_SELECTORS => {
-            Reason::Incompatible("peer refused our traffic selectors: it must allow 0.0.0.0/0 and ::/0 on both sides".to_owned())
+            Reason::Incompatible(
+                "peer refused our traffic selectors: it must allow 0.0.0.0/0 and ::/0 on both sides".to_owned(),
+            )
         }
         NotifyType::NO_PROPOSAL_CHOSEN | NotifyType::INVALID_KE_PAYLOAD => {
             Reason::Incompatible("peer refused our ESP proposal: compare the ESP suites of both configs".to_owned())

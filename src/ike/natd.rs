@@ -5,6 +5,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use super::payloads;
 use crate::crypto::digest::sha1;
 use crate::crypto::rng::Rng;
 use crate::wire::ike::{Notify, NotifyType, Payload};
@@ -29,12 +30,8 @@ pub(super) fn notifies(spis: Spis, remote: SocketAddr, rng: &mut Rng) -> [Payloa
 ///
 /// A peer without NAT detection says nothing. Not knowing our own address counts as a NAT: a needless keepalive costs an octet.
 pub(super) fn behind_nat(payloads: &[Payload], spis: Spis, local: Option<SocketAddr>) -> bool {
-    let mut destinations = payloads.iter().filter_map(|payload| match payload {
-        Payload::Notify(notify) if notify.kind == NotifyType::NAT_DETECTION_DESTINATION_IP => Some(&notify.data),
-        _ => None,
-    });
-    let Some(destination) = destinations.next() else { return false };
-    local.is_none_or(|local| *destination != hash(spis, local))
+    let Some(destination) = payloads::notify(payloads, NotifyType::NAT_DETECTION_DESTINATION_IP) else { return false };
+    local.is_none_or(|local| destination.data != hash(spis, local))
 }
 
 fn hash(spis: Spis, address: SocketAddr) -> [u8; 20] {
