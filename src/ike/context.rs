@@ -1,0 +1,173 @@
+//! What all IKE SAs of an endpoint share: who we are, whom we know, what we offer, and the queues to the outside.
+//!
+//! Memory is bounded here: what a stranger can cause to be said is rationed, and the queues have an end.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use super::cookie::Cookies;
+use super::error::sentence;
+use super::event::{Event, Limits, Reason, Settings, Transmit};
+use super::limit::{Bucket, HalfOpen};
+use super::propose;
+use crate::config::plan::{IkeSuite, PostQuantum};
+use crate::crypto::aead::Cipher;
+use crate::crypto::rng::Rng;
+use crate::crypto::sign::{PrivateKey, PublicKey};
+use crate::path::{Path, PeerId, SocketId};
+use crate::time::Time;
+
+pub(super) struct Context {
+    pub(super) name: String,
+    pub(super) private_key: PrivateKey,
+    pub(super) fingerprint: String,
+    /// What we offer and accept, best first; only what the policy allows.
+    pub(super) ike: Vec<IkeSuite>,
+    pub(super) esp: Vec<Cipher>,
+    pub(super) post_quantum: PostQuantum,
+    pub(super) limits: Limits,
+    pub(super) rng: Rng,
+    pub(super) cookies: Cookies,
+    pub(super) half_open: HalfOpen,
+    /// Replies to garbage.
+    pub(super) replies: Bucket,
+    pub(super) key_exchanges: u64,
+    pub(super) peers: BTreeMap<PeerId, Peer>,
+    pub(super) ports: BTreeMap<SocketId, u16>,
+    pub(super) counters: BTreeMap<&'static str, u64>,
+    names: BTreeMap<String, PeerId>,
+    /// SPIs on which Child SAs of ours receive, or will.
+    child_spis: BTreeSet<u32>,
+    transmits: VecDeque<Transmit>,
+    events: VecDeque<Event>,
+    /// [`Event::Refused`] for those who came with an identity, and for those who did not get so far.
+    refused_named: Bucket,
+    refused_early: Bucket,
+}
+
+pub(super) struct Peer {
+    pub(super) name: String,
+    pub(super) key: PublicKey,
+}
+
+impl Context {
+    pub(super) fn new(settings: Settings, limits: Limits, mut rng: Rng, now: Time) -> Context {
+        let mut ike = settings.suites.ike;
+        match settings.suites.post_quantum {
+            PostQuantum::Required => ike.retain(propose::post_quantum),
+            PostQuantum::Preferred => ike.sort_by_key(|suite| !propose::post_quantum(suite)),
+        }
+        Context {
+            fingerprint: settings.private_key.public().fingerprint(),
+            name: settings.name,
+            private_key: settings.private_key,
+            ike,
+            esp: settings.suites.esp,
+            post_quantum: settings.suites.post_quantum,
+            limits,
+            cookies: Cookies::new(now, &mut rng),
+            rng,
+            half_open: HalfOpen::default(),
+            replies: Bucket::new(20, Duration::from_millis(200), now),
+            key_exchanges: 0,
+            peers: BTreeMap::new(),
+            ports: BTreeMap::new(),
+            counters: BTreeMap::new(),
+            names: BTreeMap::new(),
+            child_spis: BTreeSet::new(),
+            transmits: VecDeque::new(),
+            events: VecDeque::new(),
+            refused_named: Bucket::new(10, Duration::from_secs(1), now),
+            refused_early: Bucket::new(5, Duration::from_secs(5), now),
+        }
+    }
+
+    pub(super) fn add_peer(&mut self, peer: PeerId, name: &str, key: PublicKey) {
+        self.remove_peer(peer);
+        self.names.insert(name.to_owned(), peer);
+        self.peers.insert(peer, Peer { name: name.to_owned(), key });
+    }
+
+    pub(super) fn remove_peer(&mut self, peer: PeerId) {
+        if let Some(old) = self.peers.remove(&peer)
+            && self.names.get(&old.name) == Some(&peer)
+        {
+            self.names.remove(&old.name);
+        }
+    }
+
+    pub(super) fn peer_by_name(&self, name: &[u8]) -> Option<(PeerId, &Peer)> {
+        let peer = *self.names.get(std::str::from_utf8(name).ok()?)?;
+        Some((peer, self.peers.get(&peer)?))
+    }
+
+    pub(super) fn count(&mut self, reason: &'static str) {
+        let count = self.counters.entry(reason).or_default();
+        *count = count.saturating_add(1);
+    }
+
+    /// The address at which a message on `path` reached us.
+    pub(super) fn local(&self, path: &Path) -> Option<SocketAddr> {
+        Some(SocketAddr::new(path.local?, *self.ports.get(&path.socket)?))
+    }
+
+    /// Puts the non-ESP marker in front (RFC 3948 §2.2) and queues the datagrams. A full queue loses them, as a wire does.
+    pub(super) fn send<'a>(&mut self, path: Path, messages: impl IntoIterator<Item = &'a Vec<u8>>) {
+        for message in messages {
+            if self.transmits.len() >= QUEUE {
+                self.count("ike_transmit_queue_full");
+                continue;
+            }
+            let mut datagram = vec![0; 4];
+            datagram.extend_from_slice(message);
+            self.transmits.push_back(Transmit { path, datagram });
+        }
+    }
+
+    pub(super) fn poll_transmit(&mut self) -> Option<Transmit> {
+        self.transmits.pop_front()
+    }
+
+    pub(super) fn emit(&mut self, event: Event) {
+        // Only these come as often as packets do; every other event is a change of an SA's state.
+        if let Event::Heard { sa, path } = &event {
+            let again = |last: &Event| matches!(last, Event::Heard { sa: s, path: p } if s == sa && p == path);
+            if self.events.len() >= QUEUE || self.events.back().is_some_and(again) {
+                return;
+            }
+        }
+        self.events.push_back(event);
+    }
+
+    pub(super) fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// `name` is what the peer said of itself, if it came so far; any octets.
+    pub(super) fn refuse(&mut self, now: Time, from: Path, name: Option<&[u8]>, reason: Reason) {
+        let bucket = if name.is_some() { &mut self.refused_named } else { &mut self.refused_early };
+        if bucket.take(now) && self.events.len() < QUEUE {
+            let name = name.map(|name| sentence(String::from_utf8_lossy(name).escape_default().to_string()));
+            self.events.push_back(Event::Refused { from, name, reason });
+        }
+    }
+
+    /// An SPI on which a new Child SA will receive; given back by [`release`](Self::release).
+    pub(super) fn reserve_spi(&mut self) -> u32 {
+        loop {
+            // 1 to 255 are reserved (RFC 4303 §2.1), and 0 is the non-ESP marker.
+            let spi = self.rng.u32();
+            if spi > 255 && self.child_spis.insert(spi) {
+                return spi;
+            }
+        }
+    }
+
+    pub(super) fn release(&mut self, spi: u32) {
+        self.child_spis.remove(&spi);
+    }
+}
+
+/// The most datagrams or events that wait to be fetched.
+const QUEUE: usize = 4096;

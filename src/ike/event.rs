@@ -1,0 +1,149 @@
+//! What an endpoint is told and what it tells: settings, limits, events, and the reasons in words.
+
+use std::time::Duration;
+
+use super::fragment;
+use crate::config::plan::Suites;
+use crate::crypto::aead::Cipher;
+use crate::crypto::secret::Secret;
+use crate::crypto::sign::PrivateKey;
+use crate::path::{Path, PeerId};
+use crate::time::Time;
+
+pub struct Settings {
+    /// Sent as ID_FQDN.
+    pub name: String,
+    pub private_key: PrivateKey,
+    pub suites: Suites,
+}
+
+/// An IKE SA, for as long as it lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SaId(pub u32);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    Initiator,
+    Responder,
+}
+
+/// A datagram; the non-ESP marker is already in front.
+pub struct Transmit {
+    pub path: Path,
+    pub datagram: Vec<u8>,
+}
+
+/// The first or a later Child SA, ready to be installed: inbound first, then outbound.
+#[derive(Debug)]
+pub struct Child {
+    pub cipher: Cipher,
+    pub spi_in: u32,
+    pub spi_out: u32,
+    /// `cipher.keymat_len()` octets each.
+    pub key_in: Secret,
+    pub key_out: Secret,
+}
+
+#[derive(Debug)]
+pub enum Event {
+    /// Both sides are authenticated. A Child SA comes with an event of its own, if at all.
+    Established {
+        sa: SaId,
+        peer: PeerId,
+        role: Role,
+        path: Path,
+        /// As proposal string: `aes256gcm16-prfsha256-x25519-ke1_mlkem768`.
+        suite: String,
+        /// When its first message was sent or received: an SA that began before another one stood crosses it.
+        began: Time,
+        /// The NAT detection says that we are behind a NAT: keepalives are due. Also when it cannot be known, because the
+        /// datagrams came without a local address or [`super::Endpoint::set_port`] was not told the port.
+        behind_nat: bool,
+    },
+    ChildUp {
+        sa: SaId,
+        child: Child,
+    },
+    /// The peer refused or deleted the child; the IKE SA stands, and a new one is being asked for, with back-off.
+    ChildDown {
+        sa: SaId,
+        spi_in: Option<u32>,
+        reason: Reason,
+    },
+    /// The SA is gone, whatever it had (its children are gone too, without events of their own).
+    Closed {
+        sa: SaId,
+        peer: Option<PeerId>,
+        reason: Reason,
+    },
+    /// A fresh message from the peer verified; `path` is where it came from.
+    Heard {
+        sa: SaId,
+        path: Path,
+    },
+    /// Somebody was refused before an SA stood (rate-limited).
+    Refused {
+        from: Path,
+        name: Option<String>,
+        reason: Reason,
+    },
+}
+
+/// Why something is not up, in words for `wattle status`: at most 160 characters, with what to do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Reason {
+    #[error("no answer to {exchange}, {tries} tries")]
+    NoAnswer { exchange: &'static str, tries: u32 },
+    #[error("{0}")]
+    PeerMisbehaved(String),
+    #[error("{0}")]
+    Incompatible(String),
+    #[error("{0}")]
+    AuthFailed(String),
+    #[error("closed by the peer")]
+    ClosedByPeer,
+    #[error("closed by us")]
+    ClosedByUs,
+}
+
+/// What an SA is, for `wattle sas` and for debugging.
+#[derive(Clone, Debug)]
+pub struct SaInfo {
+    pub sa: SaId,
+    pub peer: Option<PeerId>,
+    pub role: Role,
+    pub spi_initiator: u64,
+    pub spi_responder: u64,
+    pub path: Path,
+    /// In words: "waiting for the answer to IKE_SA_INIT, 3 tries".
+    pub state: String,
+    pub established: bool,
+    pub since: Time,
+}
+
+/// Limits against floods and leaks; the defaults are those of docs/config.md.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Cookies are asked for from this many half-open SAs as responder on (RFC 7296 §2.6).
+    pub cookie_total: usize,
+    pub cookie_per_source: usize,
+    /// Beyond these a request is dropped.
+    pub half_open_total: usize,
+    pub half_open_per_source: usize,
+    pub half_open_life: Duration,
+    /// The IP datagram, in octets, that an IKE message may fill before it is split (RFC 7383 §2.5.1).
+    pub fragment_size: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            cookie_total: 16,
+            cookie_per_source: 3,
+            half_open_total: 256,
+            half_open_per_source: 5,
+            half_open_life: Duration::from_secs(30),
+            fragment_size: fragment::DATAGRAM_LIMIT,
+        }
+    }
+}
