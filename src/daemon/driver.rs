@@ -160,7 +160,7 @@ impl Driver<'_> {
             } else if arrival.truncated {
                 node.count("datagram_too_long");
             } else {
-                node.handle_datagram(now, arrival.path, datagram);
+                node.handle_datagram(now, arrival.path, arrival.tos, datagram);
             }
         });
     }

@@ -9,14 +9,14 @@ use crate::crypto::digest::sha256;
 use crate::crypto::sign::PublicKey;
 
 /// The router-id (RFC 8966 §2.4): eight octets that no other node has, never all zeros or all ones.
-pub fn router_id(key: &PublicKey) -> [u8; 8] {
+pub(super) fn router_id(key: &PublicKey) -> [u8; 8] {
     let id = first8(&sha256(&[b"babel-id", key.as_bytes()]));
     if id == [0; 8] || id == [0xff; 8] { *b"\0wattle\0" } else { id }
 }
 
 /// Our link-local address on tunnel number `index` to `peer`: an interface identifier that claims no global uniqueness
 /// (RFC 4291 §2.5.1).
-pub fn link_local(own: &PublicKey, peer: &PublicKey, index: u32) -> Ipv6Addr {
+pub(super) fn link_local(own: &PublicKey, peer: &PublicKey, index: u32) -> Ipv6Addr {
     let mut id = first8(&sha256(&[b"babel-ll", own.as_bytes(), peer.as_bytes(), &index.to_be_bytes()]));
     id[0] &= !0x02;
     if id == [0; 8] {

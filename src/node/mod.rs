@@ -105,7 +105,7 @@ impl Node {
             plan.tun.iter().flat_map(|tun| &tun.addresses).map(ipnet::IpNet::addr).collect();
         babel.announce(now, addresses.iter().copied().map(Prefix::host).chain(plan.announce.iter().copied()).collect());
         plane.set_addresses(addresses);
-        plane.set_has_tun(plan.tun.is_some());
+        plane.set_tun(plan.tun.is_some());
 
         let ports = (0..).map(SocketId).zip(plan.listen.iter().copied()).collect();
         let next_socket = u16::try_from(plan.listen.len()).unwrap_or(u16::MAX);

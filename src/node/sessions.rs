@@ -297,7 +297,7 @@ impl Node {
             session.ike_heard = now;
         }
         if link.path != Some(path) {
-            if self.plane.is_mesh_address(path.remote.ip()) {
+            if self.plane.fib().is_in_mesh(path.remote.ip()) {
                 self.plane.count("underlay_in_mesh");
                 return;
             }

@@ -88,6 +88,11 @@ impl Plane {
         self.flows.invalidate();
     }
 
+    /// The table in force.
+    pub fn fib(&self) -> &Fib {
+        &self.fib
+    }
+
     /// Installs both directions of a Child SA on a link: inbound beside what is there, outbound instead of it.
     ///
     /// A link begins to exist with its first one.
