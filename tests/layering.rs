@@ -1,6 +1,8 @@
 //! The house rules of docs/architecture.md that a compiler does not check: imports go only downwards, the pure rooms touch
 //! neither clock nor operating system, and no file is longer than 700 lines.
 
+#![expect(clippy::expect_used, reason = "a test may fail loudly")]
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,28 +26,57 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     (
         "node",
         &[
-            "ike", "babel", "plane", "fib", "wire", "crypto", "child_sa", "time", "path", "prefix", "config::plan",
+            "ike",
+            "babel",
+            "plane",
+            "fib",
+            "wire",
+            "crypto",
+            "child_sa",
+            "time",
+            "path",
+            "prefix",
+            "config::plan",
             "status::model",
         ],
     ),
     ("sim", &["node", "babel", "fib", "crypto", "time", "path", "prefix", "config::plan", "status::model"]),
     ("os", &["path", "prefix", "time"]),
     ("status", &[]),
-    (
-        "daemon",
-        &["os", "node", "plane", "status", "config::plan", "crypto::rng", "time", "path", "prefix"],
-    ),
+    ("daemon", &["os", "node", "plane", "status", "config::plan", "crypto::rng", "time", "path", "prefix"]),
     ("cli", &["daemon", "status", "config", "crypto"]),
     ("main", &["cli"]),
     ("lib", &[]),
 ];
 
 /// Words that only `os`, `daemon`, `cli`, `status` (the socket) and `config` (the file) may use.
-const IMPURE: &[&str] =
-    &["std::fs", "std::thread", "std::process", "UdpSocket", "TcpStream", "UnixStream", "smol::", "libc::", "Instant::now"];
+const IMPURE: &[&str] = &[
+    "std::fs",
+    "std::thread",
+    "std::process",
+    "UdpSocket",
+    "TcpStream",
+    "UnixStream",
+    "smol::",
+    "libc::",
+    "Instant::now",
+];
 const PURE: &[&str] = &[
-    "time", "path", "prefix", "crypto", "child_sa", "wire", "status/model", "config/plan", "fib", "esp", "plane", "ike", "babel",
-    "node", "sim",
+    "time",
+    "path",
+    "prefix",
+    "crypto",
+    "child_sa",
+    "wire",
+    "status/model",
+    "config/plan",
+    "fib",
+    "esp",
+    "plane",
+    "ike",
+    "babel",
+    "node",
+    "sim",
 ];
 const LONGEST_FILE: usize = 700;
 
@@ -105,7 +136,8 @@ fn unsafe_code_is_only_in_os() {
 
 #[test]
 fn files_are_short() {
-    let long: Vec<_> = sources().into_iter().filter(|(_, text)| text.lines().count() > LONGEST_FILE).map(|(file, _)| file).collect();
+    let long: Vec<_> =
+        sources().into_iter().filter(|(_, text)| text.lines().count() > LONGEST_FILE).map(|(file, _)| file).collect();
     assert!(long.is_empty(), "over {LONGEST_FILE} lines: {long:?}");
 }
 

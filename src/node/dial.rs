@@ -53,7 +53,17 @@ impl Dial {
             Host::Address(address) => vec![address],
             Host::Name(_) => Vec::new(),
         };
-        Dial { endpoint, pinned, socket, addresses, turn: 0, failures: 0, next: Some(first), fresh: false, moved: false }
+        Dial {
+            endpoint,
+            pinned,
+            socket,
+            addresses,
+            turn: 0,
+            failures: 0,
+            next: Some(first),
+            fresh: false,
+            moved: false,
+        }
     }
 
     /// When [`Dial::step`] has something to do; `None` while a try is under way or the link is up.

@@ -130,7 +130,9 @@ impl Link {
     ) -> (State, Option<String>) {
         let Some(session) = &self.session else {
             return match (&self.attempt, &self.dial) {
-                (Some(_), Some(dial)) if dial.failures() == 0 && self.reason.is_none() => (State::Connecting, Some("connecting".into())),
+                (Some(_), Some(dial)) if dial.failures() == 0 && self.reason.is_none() => {
+                    (State::Connecting, Some("connecting".into()))
+                }
                 (_, Some(_)) => (State::Down, Some(self.reason.clone().unwrap_or_else(|| "not tried yet".into()))),
                 (_, None) => (State::Down, self.reason.clone()),
             };
@@ -150,7 +152,9 @@ impl Link {
                 let seconds = since.as_secs();
                 (State::NoData, Some(format!("data arrives, but the peer hears us not (no IHU since {seconds} s)")))
             }
-            (false, _) if silence <= SILENCE => (State::Connecting, Some("tunnel stands, no data has arrived yet".into())),
+            (false, _) if silence <= SILENCE => {
+                (State::Connecting, Some("tunnel stands, no data has arrived yet".into()))
+            }
             (false, _) => {
                 let seconds = silence.as_secs();
                 let ike = now.since(session.ike_heard) < silence;

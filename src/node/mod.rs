@@ -40,13 +40,23 @@ use snapshot::Rate;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
     /// Ask for the addresses of a name, both families, and tell [`Node::handle_resolved`].
-    Resolve { name: String },
+    Resolve {
+        name: String,
+    },
     /// Open a UDP port of the kernel's choice under this id; tell [`Node::handle_socket`].
-    OpenSocket { socket: SocketId },
-    CloseSocket { socket: SocketId },
+    OpenSocket {
+        socket: SocketId,
+    },
+    CloseSocket {
+        socket: SocketId,
+    },
     /// Change our routing table in the kernel: the route goes to the TUN device.
-    AddRoute { prefix: Prefix },
-    DeleteRoute { prefix: Prefix },
+    AddRoute {
+        prefix: Prefix,
+    },
+    DeleteRoute {
+        prefix: Prefix,
+    },
 }
 
 pub struct Node {
@@ -101,8 +111,7 @@ impl Node {
         };
         let mut babel = Speaker::new(settings, rng.fork(), now);
         let mut plane = Plane::new(plan.tun.as_ref().map_or(RELAY_MTU, |tun| tun.mtu));
-        let addresses: Vec<IpAddr> =
-            plan.tun.iter().flat_map(|tun| &tun.addresses).map(ipnet::IpNet::addr).collect();
+        let addresses: Vec<IpAddr> = plan.tun.iter().flat_map(|tun| &tun.addresses).map(ipnet::IpNet::addr).collect();
         babel.announce(now, addresses.iter().copied().map(Prefix::host).chain(plan.announce.iter().copied()).collect());
         plane.set_addresses(addresses);
         plane.set_tun(plan.tun.is_some());

@@ -78,7 +78,10 @@ impl Node {
             let ours_stays = we_are_lower;
             let new_stays = (new.role == Role::Initiator) == ours_stays;
             if crossing && !new_stays {
-                log::debug!("{}: two sessions crossed, the earlier one stays", self.plan.peers[new.peer.0 as usize].name);
+                log::debug!(
+                    "{}: two sessions crossed, the earlier one stays",
+                    self.plan.peers[new.peer.0 as usize].name
+                );
                 self.ike.close(now, new.sa);
                 return;
             }
@@ -118,7 +121,11 @@ impl Node {
     fn link_for(&mut self, now: Time, new: &Established) -> Option<LinkId> {
         let own = |link: &&link::Link| link.peer == new.peer;
         if new.role == Role::Initiator {
-            return self.links.values().find(|link| link.attempt.is_some_and(|attempt| attempt.sa == new.sa)).map(|link| link.id);
+            return self
+                .links
+                .values()
+                .find(|link| link.attempt.is_some_and(|attempt| attempt.sa == new.sa))
+                .map(|link| link.id);
         }
         let same = self.links.values().filter(own).find(|link| link.session.is_some() && link.is_between(&new.path));
         let dialled = || {
@@ -128,10 +135,13 @@ impl Node {
         if let Some(link) = same.or_else(dialled) {
             return Some(link.id);
         }
-        let accepted: Vec<LinkId> = self.links.values().filter(own).filter(|link| link.dial.is_none()).map(|link| link.id).collect();
+        let accepted: Vec<LinkId> =
+            self.links.values().filter(own).filter(|link| link.dial.is_none()).map(|link| link.id).collect();
         if accepted.len() >= ACCEPTED_LINKS {
             // The oldest that is not up makes room; a peer with that many live ones gets no more.
-            let idle = accepted.into_iter().find(|id| self.links.get(id).is_some_and(|link| link.state != model::State::Up))?;
+            let idle = accepted
+                .into_iter()
+                .find(|id| self.links.get(id).is_some_and(|link| link.state != model::State::Up))?;
             self.drop_session(now, idle);
             self.remove_link(now, idle);
         }
@@ -139,7 +149,8 @@ impl Node {
     }
 
     fn child_up(&mut self, now: Time, sa: SaId, child: &Child) {
-        let Some(link) = self.links.values_mut().find(|link| link.session.as_ref().is_some_and(|session| session.sa == sa))
+        let Some(link) =
+            self.links.values_mut().find(|link| link.session.as_ref().is_some_and(|session| session.sa == sa))
         else {
             return;
         };
@@ -148,12 +159,8 @@ impl Node {
         if let Some(old) = session.child.take() {
             link.draining.push((old.spi_in, now + DRAIN));
         }
-        session.child = Some(ChildInfo {
-            spi_in: child.spi_in,
-            spi_out: child.spi_out,
-            cipher: child.cipher.name(),
-            since: now,
-        });
+        session.child =
+            Some(ChildInfo { spi_in: child.spi_in, spi_out: child.spi_out, cipher: child.cipher.name(), since: now });
         session.child_reason = None;
         let suite = session.suite.clone();
         self.plane.install(id, path, child);
@@ -175,7 +182,8 @@ impl Node {
     }
 
     fn child_down(&mut self, now: Time, sa: SaId, spi_in: Option<u32>, reason: &Reason) {
-        let Some(link) = self.links.values_mut().find(|link| link.session.as_ref().is_some_and(|session| session.sa == sa))
+        let Some(link) =
+            self.links.values_mut().find(|link| link.session.as_ref().is_some_and(|session| session.sa == sa))
         else {
             return;
         };
@@ -213,7 +221,8 @@ impl Node {
             self.update_state(now, id);
             return;
         }
-        let with_session = self.links.values().find(|link| link.session.as_ref().is_some_and(|session| session.sa == sa));
+        let with_session =
+            self.links.values().find(|link| link.session.as_ref().is_some_and(|session| session.sa == sa));
         if let Some(id) = with_session.map(|link| link.id) {
             self.session_lost(now, id, text);
         }
@@ -289,7 +298,8 @@ impl Node {
             attempt.until = attempt.until.max(attempt.started + HANDSHAKE);
             return;
         }
-        let Some(link) = self.links.values_mut().find(|link| link.session.as_ref().is_some_and(|session| session.sa == sa))
+        let Some(link) =
+            self.links.values_mut().find(|link| link.session.as_ref().is_some_and(|session| session.sa == sa))
         else {
             return;
         };

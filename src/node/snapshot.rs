@@ -49,10 +49,11 @@ impl Node {
             .chain(self.ike.counters())
             .chain(self.babel.counters())
             .map(|(reason, count)| model::Drop { reason: reason.to_owned(), count })
-            .chain(self.send_errors.iter().map(|(error, count)| model::Drop {
-                reason: format!("send error: {error}"),
-                count: *count,
-            }))
+            .chain(
+                self.send_errors
+                    .iter()
+                    .map(|(error, count)| model::Drop { reason: format!("send error: {error}"), count: *count }),
+            )
             .filter(|drop| drop.count > 0)
             .collect();
         drops.sort_by(|a, b| a.reason.cmp(&b.reason));
@@ -96,8 +97,7 @@ impl Node {
     pub fn explain(&self, now: Time, destination: IpAddr, source: Option<IpAddr>) -> model::PathReport {
         let addresses = self.plan.tun.iter().flat_map(|tun| &tun.addresses).map(ipnet::IpNet::addr);
         let source = source.or_else(|| addresses.into_iter().find(|own| own.is_ipv4() == destination.is_ipv4()));
-        let unspecified =
-            if destination.is_ipv4() { IpAddr::from([0u8; 4]) } else { IpAddr::from([0u8; 16]) };
+        let unspecified = if destination.is_ipv4() { IpAddr::from([0u8; 4]) } else { IpAddr::from([0u8; 16]) };
         let matched = self.plane.fib().lookup(destination, source.unwrap_or(unspecified)).map(|(prefix, _)| prefix);
         let route = matched.and_then(|prefix| self.babel.selected().find(|route| route.prefix == prefix));
         let names = self.names();
@@ -144,7 +144,8 @@ impl Node {
         let (state, reason, since_us) = match (best, self.absent.get(&id)) {
             (Some(best), _) => (best.state, best.reason.clone(), best.since_us),
             (None, Some((reason, since))) => {
-                let told = reason.clone().or_else(|| Some("has not dialled us, and we know no endpoint of it".to_owned()));
+                let told =
+                    reason.clone().or_else(|| Some("has not dialled us, and we know no endpoint of it".to_owned()));
                 (State::Waiting, told, micros(now.since(*since)))
             }
             (None, None) => (State::Waiting, None, micros(now.since(self.started))),
@@ -268,9 +269,10 @@ fn link_of(next_hop: NextHop) -> Option<LinkId> {
 }
 
 fn origin(names: &BTreeMap<[u8; 8], String>, router_id: [u8; 8]) -> String {
-    names.get(&router_id).cloned().unwrap_or_else(|| {
-        router_id.iter().map(|octet| format!("{octet:02x}")).collect::<Vec<_>>().join(":")
-    })
+    names
+        .get(&router_id)
+        .cloned()
+        .unwrap_or_else(|| router_id.iter().map(|octet| format!("{octet:02x}")).collect::<Vec<_>>().join(":"))
 }
 
 fn rank(state: State) -> u8 {

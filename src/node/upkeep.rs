@@ -55,7 +55,8 @@ impl Node {
 
     fn end_draining(&mut self, now: Time, id: LinkId) {
         let Some(link) = self.links.get_mut(&id) else { return };
-        let (over, kept) = std::mem::take(&mut link.draining).into_iter().partition::<Vec<_>, _>(|(_, until)| *until <= now);
+        let (over, kept) =
+            std::mem::take(&mut link.draining).into_iter().partition::<Vec<_>, _>(|(_, until)| *until <= now);
         link.draining = kept;
         for (spi, _) in over {
             self.plane.remove(id, spi);

@@ -52,9 +52,10 @@ impl Mesh {
         };
         for host in 0..self.hosts {
             let known = |other: usize| {
-                let dialled = self.wires.iter().any(|(a, b, _)| {
-                    (*a == host && *b == other) || (!self.one_way && *b == host && *a == other)
-                });
+                let dialled = self
+                    .wires
+                    .iter()
+                    .any(|(a, b, _)| (*a == host && *b == other) || (!self.one_way && *b == host && *a == other));
                 dialled && !self.hidden.contains(&other)
             };
             let others = (0..self.hosts).filter(|other| *other != host);
@@ -65,7 +66,10 @@ impl Mesh {
                 .map(|other| Peer {
                     name: format!("n{other}"),
                     public_key: key(other).public(),
-                    endpoints: known(other).then(|| endpoint(SocketAddr::new(underlay(other), 4500))).into_iter().collect(),
+                    endpoints: known(other)
+                        .then(|| endpoint(SocketAddr::new(underlay(other), 4500)))
+                        .into_iter()
+                        .collect(),
                     locator: None,
                     routes: Vec::new(),
                     pin_port: false,

@@ -1,8 +1,8 @@
 //! Pings, made and read by an independent codec.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
-use etherparse::{IpHeaders, Icmpv4Type, Icmpv6Type, PacketBuilder, PacketHeaders, TransportHeader};
+use etherparse::{Icmpv4Type, Icmpv6Type, NetHeaders, PacketBuilder, PacketHeaders, TransportHeader};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Echo {
@@ -44,9 +44,10 @@ pub(crate) fn echo(echo: Echo, size: usize) -> Vec<u8> {
 /// Reads a ping; other packets are `None`.
 pub(crate) fn parse_echo(packet: &[u8]) -> Option<Echo> {
     let headers = PacketHeaders::from_ip_slice(packet).ok()?;
-    let (source, destination) = match headers.net?.ip()? {
-        IpHeaders::Ipv4(ip, _) => (IpAddr::V4(Ipv4Addr::from(ip.source)), IpAddr::V4(Ipv4Addr::from(ip.destination))),
-        IpHeaders::Ipv6(ip, _) => (IpAddr::V6(Ipv6Addr::from(ip.source)), IpAddr::V6(Ipv6Addr::from(ip.destination))),
+    let (source, destination) = match headers.net? {
+        NetHeaders::Ipv4(ip, _) => (IpAddr::from(ip.source), IpAddr::from(ip.destination)),
+        NetHeaders::Ipv6(ip, _) => (IpAddr::from(ip.source), IpAddr::from(ip.destination)),
+        NetHeaders::Arp(_) => return None,
     };
     let (request, header) = match headers.transport? {
         TransportHeader::Icmpv4(icmp) => match icmp.icmp_type {
@@ -59,7 +60,7 @@ pub(crate) fn parse_echo(packet: &[u8]) -> Option<Echo> {
             Icmpv6Type::EchoReply(echo) => (false, echo),
             _ => return None,
         },
-        _ => return None,
+        TransportHeader::Udp(_) | TransportHeader::Tcp(_) => return None,
     };
     (header.id == IDENTIFIER).then_some(Echo { source, destination, request, sequence: header.seq })
 }

@@ -7,7 +7,6 @@ use crate::time::Time;
 
 /// What a datagram looks like to a middle box.
 pub(crate) struct Seen<'a> {
-    pub(crate) now: Time,
     pub(crate) payload: &'a [u8],
 }
 
@@ -49,7 +48,7 @@ impl Wire {
 
     /// When the copies of a datagram that is sent now arrive: none, one or two.
     pub(crate) fn arrivals(&mut self, now: Time, payload: &[u8], rng: &mut Rng) -> Vec<Time> {
-        let passes = self.filter.as_mut().is_none_or(|filter| filter(&Seen { now, payload }));
+        let passes = self.filter.as_mut().is_none_or(|filter| filter(&Seen { payload }));
         if !self.up || !passes || payload.len() > self.largest || rng.below(100) < self.loss {
             return Vec::new();
         }

@@ -281,9 +281,11 @@ impl World {
     /// The "kernel" behind the TUN device: answers pings to the host, notes answers to its own.
     fn deliver(&mut self, host: usize, packet: &[u8]) {
         let Some(echo) = packets::parse_echo(packet) else { return };
-        let ours = self.hosts[host].plan.tun.as_ref().is_some_and(|tun| {
-            tun.addresses.iter().any(|own| own.addr() == echo.destination)
-        });
+        let ours = self.hosts[host]
+            .plan
+            .tun
+            .as_ref()
+            .is_some_and(|tun| tun.addresses.iter().any(|own| own.addr() == echo.destination));
         assert!(ours, "seed {}: a packet for {} came out at host {host}", self.seed, echo.destination);
         if echo.request {
             let answer = Echo { source: echo.destination, destination: echo.source, request: false, ..echo };
@@ -322,7 +324,8 @@ impl World {
         }) else {
             return;
         };
-        let Some(socket) = self.hosts[to].sockets.iter().find(|(_, own)| **own == port).map(|(socket, _)| *socket) else {
+        let Some(socket) = self.hosts[to].sockets.iter().find(|(_, own)| **own == port).map(|(socket, _)| *socket)
+        else {
             return;
         };
         let Some(wire) = self.wires.get_mut(&(from, to)) else { return };
@@ -363,7 +366,9 @@ impl World {
 
     /// Walks the tables from one host to another, and fails on a loop.
     fn follow(&self, from: usize, to: usize) {
-        let address = |host: usize| self.hosts[host].plan.tun.as_ref().and_then(|tun| tun.addresses.first()).map(ipnet::IpNet::addr);
+        let address = |host: usize| {
+            self.hosts[host].plan.tun.as_ref().and_then(|tun| tun.addresses.first()).map(ipnet::IpNet::addr)
+        };
         let (Some(source), Some(destination)) = (address(from), address(to)) else { return };
         let mut at = from;
         let mut seen = Vec::new();

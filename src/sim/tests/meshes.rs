@@ -41,10 +41,16 @@ fn survives(wires: Vec<(usize, usize, u64)>, seed: u64, rounds: u32) {
     let mut world = Mesh::of(seed, 20, wires).build();
     world.start_all();
     assert!(world.run_until(seconds(10), |world| all_up(world)).is_some(), "seed {seed}: not up at the start");
-    assert!(world.run_until(seconds(60), |world| all_reach(world)).is_some(), "seed {seed}: no full reach at the start");
+    assert!(
+        world.run_until(seconds(60), |world| all_reach(world)).is_some(),
+        "seed {seed}: no full reach at the start"
+    );
     shake(&mut world, rounds);
     assert!(world.run_until(seconds(70), |world| all_up(world)).is_some(), "seed {seed}: not up after the storm");
-    assert!(world.run_until(seconds(90), |world| all_reach(world)).is_some(), "seed {seed}: no full reach after the storm");
+    assert!(
+        world.run_until(seconds(90), |world| all_reach(world)).is_some(),
+        "seed {seed}: no full reach after the storm"
+    );
 }
 
 #[test]
@@ -100,7 +106,11 @@ fn when_quiet_every_path_is_the_shortest() {
         for to in (0..16).filter(|to| *to != from) {
             let taken = walk(&world, from, to, &wires, cost);
             // Hysteresis may keep a path that is a little longer.
-            assert!(taken <= best[from][to] + best[from][to] / 10 + 8, "{from} → {to}: {taken}, best {}", best[from][to]);
+            assert!(
+                taken <= best[from][to] + best[from][to] / 10 + 8,
+                "{from} → {to}: {taken}, best {}",
+                best[from][to]
+            );
         }
     }
 }

@@ -78,5 +78,9 @@ fn a_datagram_from_a_mesh_address_moves_nothing() {
     let last = held.take().pop().expect("a packet");
     world.inject(1, Path { socket: SocketId(0), local: Some(underlay(1)), remote: inside }, last);
     assert_eq!(world.peer(1, "n0").links[0].remote, before);
-    assert!(world.snapshot(1).drops.iter().any(|drop| drop.reason == "underlay_in_mesh"), "{:?}", world.snapshot(1).drops);
+    assert!(
+        world.snapshot(1).drops.iter().any(|drop| drop.reason == "underlay_in_mesh"),
+        "{:?}",
+        world.snapshot(1).drops
+    );
 }

@@ -9,7 +9,9 @@ fn triangle(seed: u64) -> World {
 }
 
 fn goes_by(name: &'static str) -> impl FnMut(&mut World) -> bool {
-    move |world| next_hop(world, 0, 2).as_deref() == Some(name) && next_hop(world, 2, 0) == Some(name.replace("n2", "n0"))
+    move |world| {
+        next_hop(world, 0, 2).as_deref() == Some(name) && next_hop(world, 2, 0) == Some(name.replace("n2", "n0"))
+    }
 }
 
 #[test]
