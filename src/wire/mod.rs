@@ -1,3 +1,4 @@
 //! Octets: parse and emit, nothing else. Parsers never panic and never allocate more than the input's length.
 
+pub mod babel;
 pub mod ike;
