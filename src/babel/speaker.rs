@@ -1,12 +1,26 @@
-//! The speaker: one per node, sans-IO.
+//! The speaker: one per node, sans-IO. Its parts handle what arrives (`receive`), decide (`select`), ask for seqnos
+//! (`request`), send (`transmit`) and clean up (`maintain`).
+//!
+//! Nothing is done at the moment it is needed but decisions: the periodic work of all links happens together, once per
+//! Hello interval, so that an idle speaker wakes its host less than once a second.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
+use std::ops::Bound;
 use std::time::Duration;
 
+use log::info;
+
+use super::link::Link;
+use super::neighbour::{Neighbour as Peer, NeighbourId};
+use super::request::Requests;
+use super::route::{Destination, Own, Via};
+use super::source::Sources;
 use crate::crypto::rng::Rng;
 use crate::path::LinkId;
 use crate::prefix::Prefix;
 use crate::time::Time;
+use crate::wire::babel::{INFINITY, RouterId};
 
 pub struct Settings {
     /// Never all zeros or all ones.
@@ -67,87 +81,354 @@ pub struct Neighbour {
     pub since: Time,
 }
 
-pub struct Speaker {}
+pub struct Speaker {
+    pub(super) router_id: RouterId,
+    pub(super) intervals: Intervals,
+    pub(super) rng: Rng,
+    pub(super) started: Time,
+    /// Our own seqno, raised only on request (RFC 8966 §3.2.1).
+    pub(super) seqno: u16,
+    pub(super) links: BTreeMap<LinkId, Link>,
+    pub(super) neighbours: BTreeMap<NeighbourId, Peer>,
+    pub(super) next_neighbour: u32,
+    local: BTreeSet<Prefix>,
+    statics: BTreeMap<LinkId, BTreeSet<Prefix>>,
+    pub(super) table: BTreeMap<Prefix, Destination>,
+    /// Candidates in the table.
+    pub(super) routes: usize,
+    pub(super) sources: Sources,
+    pub(super) requests: Requests,
+    /// The next periodic work.
+    pub(super) tick: Time,
+    pub(super) ticks: u32,
+    pub(super) changed: bool,
+    /// Reasons are the code's own, so that there are only so many.
+    pub(super) counters: BTreeMap<&'static str, u64>,
+    /// Farewell packets still to be sent, once shut down.
+    pub(super) farewell: Option<Vec<LinkId>>,
+    /// When [`Speaker::poll_transmit`] and [`Speaker::handle_timeout`] have work.
+    pub(super) send_at: Option<(Time, &'static str)>,
+    pub(super) work_at: Option<(Time, &'static str)>,
+}
 
 impl Speaker {
-    pub fn new(settings: Settings, rng: Rng, now: Time) -> Speaker {
-        let _ = (settings, rng, now);
-        todo!()
+    pub fn new(settings: Settings, mut rng: Rng, now: Time) -> Speaker {
+        let intervals = Intervals { hello: settings.hello_interval.max(Duration::from_millis(100)) };
+        let seqno = low16(rng.u32());
+        let mut speaker = Speaker {
+            router_id: settings.router_id,
+            intervals,
+            rng,
+            started: now,
+            seqno,
+            links: BTreeMap::new(),
+            neighbours: BTreeMap::new(),
+            next_neighbour: 0,
+            local: BTreeSet::new(),
+            statics: BTreeMap::new(),
+            table: BTreeMap::new(),
+            routes: 0,
+            sources: Sources::default(),
+            requests: Requests::default(),
+            tick: now,
+            ticks: 0,
+            changed: false,
+            counters: BTreeMap::new(),
+            farewell: None,
+            send_at: None,
+            work_at: None,
+        };
+        speaker.next_tick(now);
+        speaker.rearm();
+        speaker
     }
 
     /// The prefixes this node originates; replaces the earlier set, retracting what is gone.
     pub fn announce(&mut self, now: Time, prefixes: Vec<Prefix>) {
-        let _ = (now, prefixes);
-        todo!()
+        self.local = prefixes.into_iter().collect();
+        self.apply_own(now);
     }
 
     /// Prefixes behind a peer that does not speak Babel, originated by us while given; an empty list withdraws them.
     pub fn set_static(&mut self, now: Time, link: LinkId, prefixes: Vec<Prefix>) {
-        let _ = (now, link, prefixes);
-        todo!()
+        if prefixes.is_empty() {
+            self.statics.remove(&link);
+        } else {
+            self.statics.insert(link, prefixes.into_iter().collect());
+        }
+        self.apply_own(now);
     }
 
     /// A link came up; `address` is our own link-local address on it, `mtu` the largest IPv6 packet it carries.
     pub fn link_up(&mut self, now: Time, link: LinkId, address: Ipv6Addr, mtu: u16) {
-        let _ = (now, link, address, mtu);
-        todo!()
+        if self.farewell.is_some() {
+            return;
+        }
+        self.link_down(now, link);
+        let seqno = low16(self.rng.u32());
+        self.links.insert(link, Link::new(now, address, mtu, seqno));
+        self.rearm();
     }
 
     /// The link is gone: its neighbour and routes are dropped at once.
     pub fn link_down(&mut self, now: Time, link: LinkId) {
-        let _ = (now, link);
-        todo!()
+        if let Some(link) = self.links.remove(&link) {
+            self.forget(now, &link.neighbours);
+        }
+        self.rearm();
     }
 
     /// The payload of a UDP datagram with both ports 6696 and a link-local source, which the caller has checked.
     pub fn receive(&mut self, now: Time, link: LinkId, from: Ipv6Addr, to: Ipv6Addr, payload: &[u8]) {
-        let _ = (now, link, from, to, payload);
-        todo!()
+        if self.farewell.is_none() {
+            self.receive_packet(now, link, from, to, payload);
+            self.rearm();
+        }
     }
 
+    /// When to call [`Speaker::handle_timeout`] and then [`Speaker::poll_transmit`], and why; a time that has passed if
+    /// packets wait.
     pub fn poll_timeout(&self) -> Option<(Time, &'static str)> {
-        todo!()
+        [self.send_at, self.work_at].into_iter().flatten().min()
     }
 
     pub fn handle_timeout(&mut self, now: Time) {
-        let _ = now;
-        todo!()
+        if self.work_at.is_some_and(|(at, _)| at <= now) {
+            self.work(now);
+            self.rearm();
+        }
     }
 
     /// The next packet to send. Timestamps are written with `now`: call it just before sending.
     pub fn poll_transmit(&mut self, now: Time) -> Option<Transmit> {
-        let _ = now;
-        todo!()
+        while self.send_at.is_some_and(|(at, _)| at <= now) {
+            let packet = self.send(now);
+            self.rearm();
+            if packet.is_some() {
+                return packet;
+            }
+        }
+        None
     }
 
-    /// Whether the selected routes changed since the last call.
+    /// Whether the next hops of the selected routes changed since the last call.
     pub fn take_changed(&mut self) -> bool {
-        todo!()
+        std::mem::take(&mut self.changed)
     }
 
     /// Selected routes, own ones and holds included: what the Fib is built from.
     pub fn selected(&self) -> impl Iterator<Item = Route> + '_ {
-        std::iter::empty()
+        self.table.iter().filter_map(|(prefix, destination)| self.chosen(*prefix, destination))
     }
 
     /// Every route known, for the user.
     pub fn routes(&self) -> impl Iterator<Item = Route> + '_ {
-        std::iter::empty()
+        self.table.iter().flat_map(|(prefix, destination)| {
+            let others = destination.candidates.iter().filter_map(|candidate| {
+                (!destination.is_selected(candidate.neighbour)).then(|| self.learned(*prefix, candidate, false))?
+            });
+            self.chosen(*prefix, destination).into_iter().chain(others)
+        })
     }
 
     pub fn neighbours(&self, now: Time) -> Vec<Neighbour> {
-        let _ = now;
-        todo!()
+        self.neighbours
+            .values()
+            .map(|peer| Neighbour {
+                link: peer.link,
+                address: peer.address,
+                rtt: peer.rtt.smoothed(now),
+                delivery: share(peer.delivery()),
+                rxcost: peer.rxcost(),
+                txcost: peer.txcost,
+                cost: peer.cost,
+                last_hello: peer.last_hello,
+                last_ihu: peer.last_ihu,
+                since: peer.since,
+            })
+            .collect()
     }
 
     /// Malformed or refused input since the start, by reason.
     pub fn counters(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
-        std::iter::empty()
+        self.counters.iter().map(|(reason, count)| (*reason, *count))
     }
 
-    /// Retracts everything we announced; the packets come out of [`Speaker::poll_transmit`].
+    /// Retracts everything we announced; the packets come out of [`Speaker::poll_transmit`]. Nothing else is done any more.
     pub fn shut_down(&mut self, now: Time) {
-        let _ = now;
-        todo!()
+        if self.farewell.is_none() {
+            // Two copies: nobody will repeat them.
+            let links = self.links.keys().copied();
+            self.farewell = Some(links.clone().chain(links).collect());
+            self.send_at = Some((now, "babel farewell"));
+            self.work_at = None;
+        }
+    }
+
+    pub(super) fn count(&mut self, reason: &'static str) {
+        let count = self.counters.entry(reason).or_default();
+        *count = count.saturating_add(1);
+    }
+
+    /// The neighbours are gone, and with them their routes.
+    pub(super) fn forget(&mut self, now: Time, neighbours: &[NeighbourId]) {
+        let mut any = false;
+        for id in neighbours {
+            if let Some(peer) = self.neighbours.remove(id) {
+                any = true;
+                info!("babel: neighbour {} on link {} is gone", peer.address, peer.link.0);
+                if let Some(link) = self.links.get_mut(&peer.link) {
+                    link.neighbours.retain(|other| other != id);
+                }
+            }
+        }
+        if any {
+            self.retract_all(now, |neighbour| neighbours.contains(&neighbour));
+        }
+    }
+
+    /// Walks the table without holding on to it.
+    pub(super) fn prefix_after(&self, cursor: Option<Prefix>) -> Option<Prefix> {
+        let from = cursor.map_or(Bound::Unbounded, Bound::Excluded);
+        self.table.range((from, Bound::Unbounded)).next().map(|(prefix, _)| *prefix)
+    }
+
+    pub(super) fn next_tick(&mut self, now: Time) {
+        // RFC 8966 §3.1: jitter, to the short side, for the interval is a promise.
+        let hello = self.intervals.hello;
+        let jitter = u32::try_from((hello / 8).as_micros()).unwrap_or(0);
+        let early = Duration::from_micros(u64::from(self.rng.below(jitter)));
+        self.tick = now + hello.saturating_sub(early);
+    }
+
+    pub(super) fn rearm(&mut self) {
+        if let Some(links) = &self.farewell {
+            self.send_at = self.send_at.filter(|_| !links.is_empty());
+            return;
+        }
+        self.send_at = self.links.values().filter_map(Link::due).min();
+        let missing = self.neighbours.values().filter_map(Peer::due).min();
+        self.work_at = [
+            Some((self.tick, "babel tick")),
+            missing.map(|at| (at, "babel hello missing")),
+            self.requests.due().map(|at| (at, "babel request retry")),
+        ]
+        .into_iter()
+        .flatten()
+        .min();
+    }
+
+    /// Makes the table say what `announce` and `set_static` asked for.
+    fn apply_own(&mut self, now: Time) {
+        let mut wanted = BTreeMap::new();
+        for (link, prefixes) in self.statics.iter().rev() {
+            wanted.extend(prefixes.iter().map(|prefix| (*prefix, Own::Static(*link))));
+        }
+        wanted.extend(self.local.iter().map(|prefix| (*prefix, Own::Local)));
+        let mut changed: Vec<Prefix> = Vec::new();
+        for (prefix, destination) in &mut self.table {
+            let own = wanted.remove(prefix);
+            if destination.own != own {
+                destination.own = own;
+                changed.push(*prefix);
+            }
+        }
+        for (prefix, own) in wanted {
+            self.table.entry(prefix).or_default().own = Some(own);
+            changed.push(prefix);
+        }
+        for prefix in changed {
+            self.reselect(now, prefix);
+        }
+        self.rearm();
+    }
+
+    fn chosen(&self, prefix: Prefix, destination: &Destination) -> Option<Route> {
+        let Some(choice) = destination.chosen else {
+            return destination.hold.map(|hold| Route {
+                prefix,
+                next_hop: NextHop::Unreachable,
+                metric: INFINITY,
+                router_id: self.named(hold.router_id),
+                seqno: 0,
+                selected: true,
+                feasible: true,
+            });
+        };
+        match choice.via {
+            Via::Own(own) => Some(Route {
+                prefix,
+                next_hop: match own {
+                    Own::Local => NextHop::Local,
+                    Own::Static(link) => NextHop::Static(link),
+                },
+                metric: own.metric(),
+                router_id: self.router_id,
+                seqno: self.seqno,
+                selected: true,
+                feasible: true,
+            }),
+            Via::Neighbour(_) => self.learned(prefix, destination.selected()?, true),
+        }
+    }
+
+    fn learned(&self, prefix: Prefix, candidate: &super::route::Candidate, selected: bool) -> Option<Route> {
+        Some(Route {
+            prefix,
+            next_hop: NextHop::Link(self.neighbours.get(&candidate.neighbour)?.link),
+            metric: candidate.metric(),
+            router_id: candidate.router_id,
+            seqno: candidate.received.seqno,
+            selected,
+            feasible: self.sources.is_feasible(prefix, candidate.router_id, candidate.received),
+        })
+    }
+
+    fn named(&self, router_id: RouterId) -> RouterId {
+        if router_id == super::route::OURS { self.router_id } else { router_id }
     }
 }
+
+/// Everything follows the Hello interval (RFC 8966 appendix B).
+#[derive(Clone, Copy)]
+pub(super) struct Intervals {
+    pub(super) hello: Duration,
+}
+
+impl Intervals {
+    pub(super) fn ihu(self) -> Duration {
+        self.hello * 3
+    }
+
+    pub(super) fn update(self) -> Duration {
+        self.hello * UPDATE_TICKS
+    }
+
+    /// As long as a neighbour that missed the retraction may still believe the route.
+    pub(super) fn hold(self) -> Duration {
+        self.update() * 7 / 2
+    }
+
+    /// Between two Hellos that are sent for a reason.
+    pub(super) fn hello_gap(self) -> Duration {
+        (self.hello / 8).min(Duration::from_millis(200))
+    }
+
+    /// Between two full updates over a link.
+    pub(super) fn dump_gap(self) -> Duration {
+        self.hello / 4
+    }
+}
+
+pub(super) fn low16(number: u32) -> u16 {
+    let [.., high, low] = number.to_be_bytes();
+    u16::from_be_bytes([high, low])
+}
+
+fn share((received, expected): (u32, u32)) -> f32 {
+    let small = |count: u32| f32::from(low16(count));
+    if expected == 0 { 0.0 } else { small(received) / small(expected) }
+}
+
+/// A full update goes with every fourth Hello.
+pub(super) const UPDATE_TICKS: u32 = 4;

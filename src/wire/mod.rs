@@ -2,6 +2,7 @@
 
 pub mod esp;
 pub mod icmp;
+pub mod babel;
 pub mod ike;
 pub mod ip;
 pub mod udpencap;

@@ -1,0 +1,182 @@
+//! A link: what waits to be sent over it (RFC 8966 §3.1, §3.7).
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::Ipv6Addr;
+use std::time::Duration;
+
+use super::neighbour::NeighbourId;
+use crate::prefix::Prefix;
+use crate::time::Time;
+use crate::wire::babel::Tlv;
+
+pub(super) struct Link {
+    pub(super) address: Ipv6Addr,
+    /// The largest UDP payload.
+    pub(super) limit: usize,
+    pub(super) neighbours: Vec<NeighbourId>,
+    pub(super) hello: Greeting,
+    /// Says once that nothing we announced earlier holds any more.
+    pub(super) reset: bool,
+    pub(super) triggered: Triggered,
+    pub(super) dump: Dump,
+    pub(super) unicast: VecDeque<(Ipv6Addr, Tlv)>,
+}
+
+impl Link {
+    /// `seqno` is that of the first Hello.
+    pub(super) fn new(now: Time, address: Ipv6Addr, mtu: u16, seqno: u16) -> Link {
+        Link {
+            address,
+            // RFC 8966 §4: 40 octets of IPv6 and 8 of UDP; a node takes 512 whatever the MTU.
+            limit: usize::from(mtu.saturating_sub(48)).max(512),
+            neighbours: Vec::new(),
+            hello: Greeting { seqno, at: Some(now), scheduled: true, last: None },
+            reset: true,
+            triggered: Triggered::default(),
+            dump: Dump::default(),
+            unicast: VecDeque::new(),
+        }
+    }
+
+    /// When something has to be sent, and what.
+    pub(super) fn due(&self) -> Option<(Time, &'static str)> {
+        [
+            self.hello.at.map(|at| (at, "babel hello")),
+            self.triggered.at.map(|at| (at, "babel triggered update")),
+            self.dump.at.map(|at| (at, "babel full update")),
+            (!self.unicast.is_empty()).then_some((Time::ZERO, "babel request")),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    /// Queues a TLV for one neighbour; what is too much is left out, for all of it is asked for again.
+    pub(super) fn say(&mut self, to: Ipv6Addr, tlv: Tlv) -> bool {
+        let room = self.unicast.len() < MAX_UNICAST;
+        if room {
+            self.unicast.push_back((to, tlv));
+        }
+        room
+    }
+}
+
+/// The next Hello, with which an IHU for every neighbour goes.
+pub(super) struct Greeting {
+    pub(super) seqno: u16,
+    pub(super) at: Option<Time>,
+    /// It is the periodic one.
+    pub(super) scheduled: bool,
+    pub(super) last: Option<Time>,
+}
+
+impl Greeting {
+    pub(super) fn schedule(&mut self, now: Time) {
+        self.at = Some(now);
+        self.scheduled = true;
+    }
+
+    /// An unscheduled one, now if the last was not a moment ago.
+    pub(super) fn soon(&mut self, now: Time, gap: Duration) {
+        let at = self.last.map_or(now, |last| now.max(last + gap));
+        self.at = Some(self.at.map_or(at, |earlier| earlier.min(at)));
+    }
+}
+
+/// Prefixes that changed (RFC 8966 §3.7.2).
+#[derive(Default)]
+pub(super) struct Triggered {
+    pub(super) at: Option<Time>,
+    /// Still to be sent in this round, and how often in all.
+    pub(super) now: BTreeMap<Prefix, u8>,
+    /// To be sent again in the next round.
+    again: BTreeMap<Prefix, u8>,
+}
+
+impl Triggered {
+    /// Returns whether there was room.
+    pub(super) fn add(&mut self, at: Time, prefix: Prefix, copies: u8) -> bool {
+        if self.now.len() + self.again.len() >= MAX_TRIGGERED {
+            return self.now.contains_key(&prefix) || self.again.contains_key(&prefix);
+        }
+        let copies = self.again.remove(&prefix).unwrap_or(0).max(copies);
+        let entry = self.now.entry(prefix).or_insert(copies);
+        *entry = copies.max(*entry);
+        self.at = Some(self.at.map_or(at, |earlier| earlier.min(at)));
+        true
+    }
+
+    /// The prefix was sent.
+    pub(super) fn sent(&mut self, prefix: Prefix) {
+        if let Some(copies @ 2..) = self.now.remove(&prefix) {
+            self.again.insert(prefix, copies - 1);
+        }
+    }
+
+    /// Everything of this round was sent.
+    pub(super) fn end_round(&mut self, now: Time) {
+        self.now = std::mem::take(&mut self.again);
+        self.at = (!self.now.is_empty()).then(|| now + REPEAT);
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = Triggered::default();
+    }
+}
+
+/// The whole table, paced (RFC 8966 §3.7.1).
+#[derive(Default)]
+pub(super) struct Dump {
+    pub(super) at: Option<Time>,
+    /// The last prefix that was sent; `None` between dumps.
+    pub(super) cursor: Option<Prefix>,
+    again: bool,
+    started: Option<Time>,
+    packets: u32,
+}
+
+impl Dump {
+    /// Sends everything, but not twice within `gap`; while a dump runs, another one follows it.
+    pub(super) fn want(&mut self, now: Time, gap: Duration) {
+        if self.cursor.is_some() {
+            self.again = true;
+        } else if self.at.is_none() {
+            self.at = Some(self.started.map_or(now, |started| now.max(started + gap)));
+        }
+    }
+
+    pub(super) fn begin(&mut self, now: Time) {
+        self.started = Some(now);
+        self.packets = 0;
+    }
+
+    /// A packet is full; the next prefix comes after this one.
+    pub(super) fn pause(&mut self, now: Time, cursor: Option<Prefix>) {
+        self.cursor = cursor.or(self.cursor);
+        self.packets += 1;
+        if self.packets.is_multiple_of(BURST) {
+            self.at = Some(now + PAUSE);
+        }
+    }
+
+    pub(super) fn end(&mut self, now: Time, gap: Duration) {
+        self.cursor = None;
+        self.at = None;
+        if std::mem::take(&mut self.again) {
+            self.want(now, gap);
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = Dump { started: self.started, ..Dump::default() };
+    }
+}
+
+/// Time between the copies of an urgent update.
+const REPEAT: Duration = Duration::from_millis(400);
+/// More changes at once than this are told by a dump.
+const MAX_TRIGGERED: usize = 512;
+const MAX_UNICAST: usize = 256;
+/// A dump sends so many packets, then pauses: about a megabit a second.
+const BURST: u32 = 8;
+const PAUSE: Duration = Duration::from_millis(100);
