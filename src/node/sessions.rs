@@ -75,8 +75,7 @@ impl Node {
         }
         if let Some(old) = &link.session {
             let crossing = old.role != new.role && new.began <= old.established;
-            let ours_stays = we_are_lower;
-            let new_stays = (new.role == Role::Initiator) == ours_stays;
+            let new_stays = (new.role == Role::Initiator) == we_are_lower;
             if crossing && !new_stays {
                 log::debug!(
                     "{}: two sessions crossed, the earlier one stays",
@@ -88,10 +87,10 @@ impl Node {
             self.retire_session(now, id);
         }
         let Some(link) = self.links.get_mut(&id) else { return };
-        // Our own try cannot win any more: the peer has the lower key, or what it tries to reach is reached.
+        // Our own try cannot win any more: the other end closes what the higher key began.
         if let Some(attempt) = link.attempt
             && new.role == Role::Responder
-            && !(we_are_lower && attempt.answered)
+            && !we_are_lower
         {
             self.ike.close(now, attempt.sa);
             link.attempt = None;
