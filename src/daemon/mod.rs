@@ -1,1 +1,124 @@
-//! The event loop: the only place with a clock, file descriptors and threads.
+//! The daemon: opens what the system gives, then carries octets and clock ticks between it and the [`Node`].
+//!
+//! The only place with a clock, file descriptors and threads. Start-up errors are one line each and end it before it has
+//! changed anything; once it runs, nothing but a signal ends it.
+
+mod clock;
+mod driver;
+mod errors;
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::config::plan::Plan;
+use crate::crypto::rng::Rng;
+use crate::os::kernel::{self, Kernel, Link, Settings};
+use crate::os::resolve::Resolver;
+use crate::os::signals::Signals;
+use crate::os::tun::{Tun, TunError};
+use crate::os::udp::{OpenError, Udp};
+use crate::path::SocketId;
+use crate::status::server::{BindError, Server};
+
+/// What is not the configuration's to say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Where the name servers are found; routers often keep the uplink's in another file.
+    pub resolv_conf: PathBuf,
+    pub hosts: PathBuf,
+}
+
+/// Why the daemon did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error("{0}")]
+    Port(#[from] OpenError),
+    #[error("{0}")]
+    Tun(#[from] TunError),
+    #[error("{0}")]
+    Control(#[from] BindError),
+    #[error("cannot set up routes (netlink): {0}; run as root or give CAP_NET_ADMIN")]
+    Kernel(io::Error),
+    #[error("cannot set up {name}: {error}; run as root or give CAP_NET_ADMIN")]
+    Device { name: String, error: io::Error },
+    #[error("the system gives no random numbers: {0}")]
+    Random(#[from] getrandom::Error),
+    #[error("cannot receive signals: {0}")]
+    Signals(io::Error),
+}
+
+/// Runs until SIGTERM or SIGINT. Log lines go to [`log`].
+///
+/// # Errors
+/// What kept it from starting. Nothing of ours is left in the system then.
+pub fn run(plan: Plan, options: Options) -> Result<(), StartError> {
+    // Before smol starts its helper thread, which must not take the signals.
+    let signals = Signals::open().map_err(StartError::Signals)?;
+    let seed = Rng::from_os()?.array();
+    let mut udp = Udp::new(plan.kernel.mark);
+    for (index, &port) in plan.listen.iter().enumerate() {
+        udp.open(SocketId(u16::try_from(index).unwrap_or(u16::MAX)), port)?;
+    }
+    let server = Server::bind(&plan.control)?;
+    let tun = plan.tun.as_ref().map(|tun| Tun::open(&tun.name)).transpose()?;
+    let kernel = match &tun {
+        Some(tun) => Some(install(&plan, tun)?),
+        // A relay may run without rights; what an earlier run with a device has left goes if we are allowed to.
+        None => {
+            drop(Kernel::open(settings(&plan)));
+            None
+        }
+    };
+    announce(&plan, tun.as_ref());
+    let resolver = Resolver { hosts: options.hosts, resolv_conf: options.resolv_conf, mark: plan.kernel.mark };
+    let system = driver::System { udp, tun, kernel, resolver, signals };
+    smol::block_on(driver::drive(plan, seed, system, server));
+    Ok(())
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { resolv_conf: PathBuf::from("/etc/resolv.conf"), hosts: PathBuf::from("/etc/hosts") }
+    }
+}
+
+fn settings(plan: &Plan) -> Settings {
+    Settings { table: plan.kernel.table, mark: plan.kernel.mark, preference: plan.kernel.rule }
+}
+
+fn install(plan: &Plan, tun: &Tun) -> Result<Kernel, StartError> {
+    let mut kernel = Kernel::open(settings(plan)).map_err(StartError::Kernel)?;
+    match link(plan, tun).map_or(Ok(()), |link| kernel.attach(link)) {
+        Ok(()) => Ok(kernel),
+        Err(error) => {
+            kernel.close();
+            Err(StartError::Device { name: tun.name().to_owned(), error })
+        }
+    }
+}
+
+fn link(plan: &Plan, tun: &Tun) -> Option<Link> {
+    let settings = plan.tun.as_ref()?;
+    Some(Link {
+        device: tun.index(),
+        name: tun.name().to_owned(),
+        mtu: settings.mtu,
+        addresses: settings.addresses.clone(),
+    })
+}
+
+/// One line that says what runs, and warnings about what the system does not do for it.
+fn announce(plan: &Plan, tun: Option<&Tun>) {
+    let ports: Vec<String> = plan.listen.iter().map(u16::to_string).collect();
+    let device = tun.map_or("relay only".to_owned(), |tun| format!("device {}", tun.name()));
+    log::info!("wattle {} runs as {}: UDP {}, {device}", env!("CARGO_PKG_VERSION"), plan.name, ports.join(", "));
+    for (ipv6, family, key) in [(false, "IPv4", "net.ipv4.ip_forward"), (true, "IPv6", "net.ipv6.conf.all.forwarding")]
+    {
+        let announced = plan.announce.iter().any(|prefix| prefix.is_ipv4() != ipv6);
+        if tun.is_some() && announced && !kernel::forwards(ipv6) {
+            log::warn!(
+                "this system forwards no {family} packets: the networks behind it stay cut off (sysctl -w {key}=1)"
+            );
+        }
+    }
+}

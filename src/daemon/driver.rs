@@ -1,0 +1,405 @@
+//! The loop: timers due → drain outputs → at most one batch from each source → sleep until the next timer or readiness.
+//!
+//! Outputs are drained before more is read, so that memory is bounded. Everything runs on one thread; the only `.await`s
+//! are the sleep and, when there is more to read, a look at what else is ready. Idle, it costs nothing: there is no tick.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::future::poll_fn;
+use std::io;
+use std::net::IpAddr;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use smol::channel::{self, Receiver, Sender};
+use smol::stream::Stream as _;
+use smol::{LocalExecutor, Timer, future};
+
+use super::clock::Clock;
+use super::errors::{Trouble, reason, words};
+use super::link;
+use crate::config::plan::Plan;
+use crate::node::{Node, Output};
+use crate::os::kernel::Kernel;
+use crate::os::resolve::Resolver;
+use crate::os::signals::{Signal, Signals};
+use crate::os::tun::Tun;
+use crate::os::udp::{Batch, Udp};
+use crate::path::Path;
+use crate::prefix::Prefix;
+use crate::status::model::{Answer, Request};
+use crate::status::server::Server;
+use crate::time::Time;
+
+/// What the system has given.
+pub(super) struct System {
+    pub(super) udp: Udp,
+    /// `None`: relay only, or it has been taken away and is not back yet.
+    pub(super) tun: Option<Tun>,
+    pub(super) kernel: Option<Kernel>,
+    pub(super) resolver: Resolver,
+    pub(super) signals: Signals,
+}
+
+type Resolved = (String, Result<Vec<IpAddr>, String>);
+
+struct Driver<'a> {
+    plan: &'a Plan,
+    node: &'a RefCell<Node>,
+    clock: Clock,
+    system: System,
+    executor: &'a LocalExecutor<'static>,
+    trouble: Trouble,
+    /// Names that are being resolved.
+    asking: BTreeSet<String>,
+    resolved: Pin<Box<Receiver<Resolved>>>,
+    resolver_out: Sender<Resolved>,
+    /// What has come since the last round.
+    answers: Vec<Resolved>,
+    terminated: bool,
+    /// When to try to make the device again, and how long to wait after that.
+    reopen: Option<(Instant, Duration)>,
+    timer: Timer,
+    batch: Batch,
+    packet: Box<[u8]>,
+}
+
+/// Runs the node until a signal ends it, then takes leave of the peers and of the system.
+pub(super) async fn drive(plan: Plan, seed: [u8; 32], system: System, server: Server) {
+    let clock = Clock::start();
+    let node = RefCell::new(Node::new(plan.clone(), seed, clock.now()));
+    let executor = LocalExecutor::new();
+    let (resolver_out, resolved) = channel::unbounded();
+    let mut driver = Driver {
+        plan: &plan,
+        node: &node,
+        clock,
+        system,
+        executor: &executor,
+        trouble: Trouble::default(),
+        asking: BTreeSet::new(),
+        resolved: Box::pin(resolved),
+        resolver_out,
+        answers: Vec::new(),
+        terminated: false,
+        reopen: None,
+        timer: Timer::never(),
+        batch: Batch::new(),
+        packet: vec![0; PACKET].into(),
+    };
+    // The loop borrows the node only between awaits, so the server always finds it free.
+    let serve = server.serve(|request| answer(&node.borrow(), clock.now(), &request));
+    future::or(serve, executor.run(driver.run())).await;
+}
+
+impl Driver<'_> {
+    async fn run(&mut self) {
+        self.drain();
+        while !self.terminated {
+            self.timers();
+            let more = self.read();
+            if more {
+                // Lets the other tasks run, and the reactor look at what has become ready meanwhile.
+                future::yield_now().await;
+            }
+            let deadline = if more { None } else { self.deadline() };
+            poll_fn(|context| self.poll(context, more, deadline)).await;
+        }
+        self.shut_down();
+    }
+
+    fn timers(&mut self) {
+        let now = self.clock.now();
+        let due = self.node.borrow().poll_timeout().is_some_and(|(at, _)| at <= now);
+        if due {
+            self.node.borrow_mut().handle_timeout(now);
+            self.drain();
+        }
+        if let Some(kernel) = &mut self.system.kernel {
+            kernel.repair(Clock::instant());
+        }
+        if self.reopen.is_some_and(|(at, _)| at <= Clock::instant()) {
+            self.reopen_tun();
+        }
+    }
+
+    /// At most one batch from each source; `true` if one of them may have more.
+    fn read(&mut self) -> bool {
+        let mut more = false;
+        let mut socket = 0;
+        while socket < self.system.udp.sockets() {
+            if self.system.udp.receive(socket, &mut self.batch) {
+                self.take_datagrams();
+                self.drain();
+                more = true;
+            }
+            socket += 1;
+        }
+        more |= self.read_tun();
+        let answers = std::mem::take(&mut self.answers);
+        if !answers.is_empty() {
+            let now = self.clock.now();
+            for (name, result) in answers {
+                self.asking.remove(&name);
+                self.node.borrow_mut().handle_resolved(now, &name, result);
+            }
+            self.drain();
+        }
+        more
+    }
+
+    fn take_datagrams(&mut self) {
+        let now = self.clock.now();
+        let own = self.system.tun.as_ref().map(Tun::index);
+        let mut node = self.node.borrow_mut();
+        self.batch.for_each(|arrival, datagram| {
+            if own == Some(arrival.interface) {
+                // A tunnel in a tunnel: it would move the peer's address into the mesh.
+                node.count("underlay_in_mesh");
+            } else if arrival.truncated {
+                node.count("datagram_too_long");
+            } else {
+                node.handle_datagram(now, arrival.path, datagram);
+            }
+        });
+    }
+
+    fn read_tun(&mut self) -> bool {
+        let mut count = 0;
+        let mut failed = None;
+        if let Some(tun) = &mut self.system.tun {
+            let now = self.clock.now();
+            let mut node = self.node.borrow_mut();
+            while count < INNER_BATCH {
+                match tun.read(&mut self.packet) {
+                    Ok(Some(packet)) => node.handle_inner(now, packet),
+                    Ok(None) => break,
+                    Err(error) => {
+                        failed = Some(error);
+                        break;
+                    }
+                }
+                count += 1;
+            }
+        }
+        if count > 0 {
+            self.drain();
+        }
+        if let Some(error) = failed {
+            self.lose_tun(&error);
+        }
+        count == INNER_BATCH
+    }
+
+    /// Hands out everything that the node has for the system.
+    fn drain(&mut self) {
+        // A node that answered every failure to send with another datagram would keep us here: the rest goes next time.
+        for _ in 0..ROUNDS {
+            let sent = self.send();
+            let mut asked = false;
+            loop {
+                let Some(output) = self.node.borrow_mut().poll_output() else { break };
+                asked = true;
+                self.perform(output);
+            }
+            if !sent && !asked {
+                break;
+            }
+        }
+    }
+
+    fn send(&mut self) -> bool {
+        let mut node = self.node.borrow_mut();
+        let egress = node.egress();
+        if egress.trains.is_empty() && egress.inner_ends.is_empty() {
+            return false;
+        }
+        let mut counts: Vec<(&'static str, u32)> = Vec::new();
+        let mut failures: Vec<(Path, String)> = Vec::new();
+        for train in &egress.trains {
+            let sent = self.system.udp.send(&train.path, train.tos, train.stride, &train.data);
+            if sent.full > 0 {
+                counts.push(("socket_full", sent.full));
+            }
+            if sent.source_gone {
+                counts.push(("source_address_gone", 1));
+            }
+            let place = train.path.remote.ip();
+            match sent.error {
+                Some(error) => {
+                    self.trouble.note(place, &error);
+                    counts.push((reason(&error), sent.failed));
+                    failures.push((train.path, words(&error)));
+                }
+                None => self.trouble.clear(place),
+            }
+        }
+        let mut lost = 0;
+        for packet in egress.inner_packets() {
+            match &self.system.tun {
+                Some(tun) if tun.write(packet).is_ok() => {}
+                _ => lost += 1,
+            }
+        }
+        if lost > 0 {
+            counts.push(("tun_write_failed", lost));
+        }
+        egress.clear();
+        for (reason, count) in counts {
+            for _ in 0..count {
+                node.count(reason);
+            }
+        }
+        let now = self.clock.now();
+        for (path, error) in failures {
+            node.handle_send_error(now, path, &error);
+        }
+        true
+    }
+
+    fn perform(&mut self, output: Output) {
+        match output {
+            Output::Resolve { name } => self.resolve(name),
+            Output::OpenSocket { socket } => {
+                let result = self.system.udp.open(socket, 0).map_err(|error| error.to_string());
+                self.node.borrow_mut().handle_socket(self.clock.now(), socket, result);
+            }
+            Output::CloseSocket { socket } => self.system.udp.close(socket),
+            Output::AddRoute { prefix } => self.change_route(prefix, Kernel::add),
+            Output::DeleteRoute { prefix } => self.change_route(prefix, Kernel::delete),
+        }
+    }
+
+    fn change_route(&mut self, prefix: Prefix, change: impl FnOnce(&mut Kernel, Prefix)) {
+        if let Some(kernel) = &mut self.system.kernel {
+            change(kernel, prefix);
+        }
+    }
+
+    fn resolve(&mut self, name: String) {
+        if !self.asking.insert(name.clone()) {
+            return;
+        }
+        let (resolver, out) = (self.system.resolver.clone(), self.resolver_out.clone());
+        let task = async move {
+            let result = resolver.resolve(&name).await;
+            // It only fails when the loop has ended.
+            let _ = out.try_send((name, result));
+        };
+        self.executor.spawn(task).detach();
+    }
+
+    /// The device is of no more use: somebody deleted it or set it down. A new one is made, less and less often if that
+    /// does not help.
+    fn lose_tun(&mut self, error: &io::Error) {
+        let name = self.system.tun.as_ref().map_or("", Tun::name).to_owned();
+        log::warn!("{name} has been taken away ({}): making it again", words(error));
+        self.system.tun = None;
+        if let Some(kernel) = &mut self.system.kernel {
+            kernel.detach();
+        }
+        self.reopen = Some((Clock::instant() + SHORTEST, SHORTEST));
+    }
+
+    fn reopen_tun(&mut self) {
+        let Some((_, pause)) = self.reopen.take() else { return };
+        let Some(name) = self.plan.tun.as_ref().map(|tun| tun.name.as_str()) else { return };
+        let problem = match Tun::open(name) {
+            Ok(tun) => {
+                let link = link(self.plan, &tun);
+                let attached = match (&mut self.system.kernel, link) {
+                    (Some(kernel), Some(link)) => kernel.attach(link),
+                    _ => Ok(()),
+                };
+                match attached {
+                    Ok(()) => {
+                        log::info!("{name} is back");
+                        self.system.tun = Some(tun);
+                        return;
+                    }
+                    Err(error) => error.to_string(),
+                }
+            }
+            Err(error) => error.to_string(),
+        };
+        if let Some(kernel) = &mut self.system.kernel {
+            kernel.detach();
+        }
+        let pause = (pause * 2).min(LONGEST);
+        log::warn!("{problem}; next try in {} s", pause.as_secs());
+        self.reopen = Some((Clock::instant() + pause, pause));
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        let node = self.node.borrow().poll_timeout().and_then(|(at, _)| self.clock.at(at));
+        let kernel = self.system.kernel.as_ref().and_then(Kernel::deadline);
+        let reopen = self.reopen.map(|(at, _)| at);
+        [node, kernel, reopen].into_iter().flatten().min()
+    }
+
+    /// Learns what is ready; waits for it, or for the deadline, unless there is more to do anyway.
+    fn poll(&mut self, context: &mut Context<'_>, more: bool, deadline: Option<Instant>) -> Poll<()> {
+        let mut ready = more | self.system.udp.poll_readable(context);
+        if let Some(tun) = &mut self.system.tun {
+            ready |= tun.poll_readable(context);
+        }
+        if let Some(kernel) = &mut self.system.kernel {
+            kernel.poll_events(context, Clock::instant());
+            // What it has found may be due before the deadline that was worked out earlier.
+            ready |= kernel.deadline().is_some_and(|at| deadline.is_none_or(|deadline| at < deadline));
+        }
+        while let Some(signal) = self.system.signals.poll(context) {
+            match signal {
+                Signal::Terminate => self.terminated = true,
+                Signal::Hangup => {
+                    log::info!("SIGHUP: the configuration is read at the start only; restart to change it")
+                }
+            }
+            ready = true;
+        }
+        while let Poll::Ready(Some(answer)) = self.resolved.as_mut().poll_next(context) {
+            self.answers.push(answer);
+            ready = true;
+        }
+        match deadline {
+            Some(deadline) if !ready => {
+                self.timer.set_at(deadline);
+                pin!(&mut self.timer).poll(context).map(drop)
+            }
+            _ if ready => Poll::Ready(()),
+            _ => Poll::Pending,
+        }
+    }
+
+    fn shut_down(&mut self) {
+        log::info!("ending: telling the peers, removing routes");
+        self.node.borrow_mut().shut_down(self.clock.now());
+        // What a peer or a name would have to answer has no more place here.
+        self.send();
+        if let Some(kernel) = &mut self.system.kernel {
+            kernel.close();
+        }
+    }
+}
+
+fn answer(node: &Node, now: Time, request: &Request) -> Answer {
+    match request {
+        Request::Snapshot => Answer::Snapshot(Box::new(node.snapshot(now))),
+        Request::Path { to, from } => {
+            let source = from.as_deref().map(str::parse).transpose();
+            match (to.parse(), source) {
+                (Ok(to), Ok(from)) => Answer::Path(node.explain(now, to, from)),
+                (Err(_), _) => Answer::Error { message: format!("not an address: {to}") },
+                (_, Err(_)) => Answer::Error { message: format!("not an address: {}", from.as_deref().unwrap_or("")) },
+            }
+        }
+    }
+}
+
+/// Room for the largest packet that the device can hand over.
+const PACKET: usize = 65536;
+const INNER_BATCH: usize = 32;
+const ROUNDS: usize = 8;
+const SHORTEST: Duration = Duration::from_secs(1);
+const LONGEST: Duration = Duration::from_secs(60);

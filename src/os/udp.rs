@@ -1,0 +1,308 @@
+//! UDP ports: one [`SocketId`] is one port, with an IPv4 and an IPv6 socket behind it.
+//!
+//! Our sockets carry the mark, so that rules keep them out of the mesh; they tell which local address and interface a
+//! datagram came to, and send from the address they are told. Reading and sending go by batches and never wait: what the
+//! socket has no room for is dropped and counted, because an ESP datagram that waits is worth less than the next one.
+//! ICMP errors do not reach unconnected sockets; every other error costs its datagram.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::ops::Range;
+use std::os::fd::AsFd;
+use std::task::Context;
+
+use smol::Async;
+use socket2::{Domain, Protocol, Socket, Type};
+
+use super::sys;
+use crate::path::{Path, SocketId};
+
+/// All our ports.
+pub struct Udp {
+    mark: u32,
+    sockets: Vec<Half>,
+    received: Vec<sys::Received>,
+    said_no_mark: bool,
+    said_no_family: bool,
+}
+
+/// What came in by one system call.
+pub struct Batch {
+    buffer: Box<[u8]>,
+    arrivals: Vec<Arrival>,
+}
+
+/// Where a datagram came from, and how.
+#[derive(Clone, Debug)]
+pub struct Arrival {
+    pub path: Path,
+    /// Index of the interface it came in by.
+    pub interface: u32,
+    /// Traffic class of its outer header.
+    pub tos: u8,
+    /// It did not fit the buffer; its end is lost.
+    pub truncated: bool,
+    range: Range<usize>,
+}
+
+/// What became of datagrams that were to be sent.
+#[derive(Debug, Default)]
+pub struct Sent {
+    /// Dropped because the socket's buffer was full.
+    pub full: u32,
+    /// The system refused these.
+    pub failed: u32,
+    /// Why, for the first of them.
+    pub error: Option<io::Error>,
+    /// The local address has gone; the kernel chose another.
+    pub source_gone: bool,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("UDP port {0} is taken by another program (to see which: ss -ulpn 'sport = :{0}')")]
+    Taken(u16),
+    #[error("UDP port {0} needs root or CAP_NET_BIND_SERVICE")]
+    NotPermitted(u16),
+    #[error("cannot open UDP port {0}: {1}")]
+    Other(u16, io::Error),
+}
+
+/// One family of one port.
+struct Half {
+    id: SocketId,
+    ipv6: bool,
+    io: Async<UdpSocket>,
+    /// There may be something to read.
+    ready: bool,
+}
+
+impl Udp {
+    /// `mark` goes onto every socket (`SO_MARK`).
+    pub fn new(mark: u32) -> Udp {
+        Udp { mark, sockets: Vec::new(), received: Vec::new(), said_no_mark: false, said_no_family: false }
+    }
+
+    /// Opens a port under `id`, for both families where the kernel has both; 0 lets the kernel choose. Returns the port.
+    ///
+    /// # Errors
+    /// When the port is taken in either family, or neither family can be opened.
+    pub fn open(&mut self, id: SocketId, port: u16) -> Result<u16, OpenError> {
+        // The kernel's choice for one family may be taken in the other.
+        let tries = if port == 0 { 16 } else { 1 };
+        let mut last = OpenError::Taken(port);
+        for _ in 0..tries {
+            match self.open_both(id, port) {
+                Ok(port) => return Ok(port),
+                Err(error @ OpenError::Taken(_)) => last = error,
+                Err(error) => return Err(error),
+            }
+        }
+        Err(last)
+    }
+
+    pub fn close(&mut self, id: SocketId) {
+        self.sockets.retain(|half| half.id != id);
+    }
+
+    /// How many sockets there are: the range of [`Udp::receive`].
+    pub fn sockets(&self) -> usize {
+        self.sockets.len()
+    }
+
+    /// Learns which sockets have something to read; `true` if any has.
+    pub fn poll_readable(&mut self, context: &mut Context<'_>) -> bool {
+        let mut any = false;
+        for half in &mut self.sockets {
+            half.ready = half.ready || half.io.poll_readable(context).is_ready();
+            any |= half.ready;
+        }
+        any
+    }
+
+    /// One batch from the nth socket; `false` if there was nothing.
+    pub fn receive(&mut self, nth: usize, batch: &mut Batch) -> bool {
+        batch.arrivals.clear();
+        let Some(half) = self.sockets.get_mut(nth).filter(|half| half.ready) else { return false };
+        self.received.clear();
+        if let Err(error) = sys::receive(half.io.as_fd(), &mut batch.buffer, STRIDE, &mut self.received) {
+            // Whatever it is, the next event on the socket tells whether there is more.
+            half.ready = false;
+            if error.kind() != io::ErrorKind::WouldBlock {
+                log::debug!("reading a UDP socket: {error}");
+            }
+            return false;
+        }
+        // A call that was not filled has emptied the socket.
+        half.ready = self.received.len() == sys::BATCH;
+        let id = half.id;
+        batch.arrivals.extend(self.received.iter().enumerate().map(|(index, received)| Arrival {
+            path: Path { socket: id, local: received.control.local, remote: received.remote },
+            interface: received.control.interface,
+            tos: received.control.tos,
+            truncated: received.truncated,
+            range: index * STRIDE..index * STRIDE + received.length,
+        }));
+        !batch.arrivals.is_empty()
+    }
+
+    /// Sends the chunks of `data`, `stride` octets each. Never waits.
+    pub fn send(&self, path: &Path, tos: u8, stride: usize, data: &[u8]) -> Sent {
+        let mut sent = Sent::default();
+        let stride = stride.max(1);
+        let Some(half) = self.sockets.iter().find(|half| half.id == path.socket && half.ipv6 == path.remote.is_ipv6())
+        else {
+            sent.failed = count(data.len().div_ceil(stride));
+            sent.error = Some(io::Error::from_raw_os_error(libc::EAFNOSUPPORT));
+            return sent;
+        };
+        let mut local = path.local;
+        let mut rest = data;
+        while !rest.is_empty() {
+            match sys::send(half.io.as_fd(), path.remote, local, tos, rest, stride) {
+                Ok(done) => rest = rest.get(done.max(1) * stride..).unwrap_or(&[]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if is_full(&error) => {
+                    sent.full = count(rest.len().div_ceil(stride));
+                    break;
+                }
+                // The address that the peer knows us by is no longer ours: any other one lets it learn the new one.
+                Err(error) if local.is_some() && is_source(&error) => {
+                    local = None;
+                    sent.source_gone = true;
+                }
+                Err(error) => {
+                    sent.failed += 1;
+                    sent.error.get_or_insert(error);
+                    rest = rest.get(stride..).unwrap_or(&[]);
+                }
+            }
+        }
+        sent
+    }
+
+    fn open_both(&mut self, id: SocketId, port: u16) -> Result<u16, OpenError> {
+        let v4 = match self.open_half(port, false) {
+            Err(error) if is_no_family(&error) => None,
+            other => Some(other.map_err(|error| explain(port, error))?),
+        };
+        let port = match &v4 {
+            Some(socket) => socket.get_ref().local_addr().map_err(|error| explain(port, error))?.port(),
+            None => port,
+        };
+        let v6 = match self.open_half(port, true) {
+            Err(error) if is_no_family(&error) && v4.is_some() => None,
+            other => Some(other.map_err(|error| explain(port, error))?),
+        };
+        let port = match &v6 {
+            Some(socket) => socket.get_ref().local_addr().map_err(|error| explain(port, error))?.port(),
+            None => port,
+        };
+        if (v4.is_none() || v6.is_none()) && !self.said_no_family {
+            self.said_no_family = true;
+            let missing = if v6.is_none() { "IPv6" } else { "IPv4" };
+            log::warn!("this system has no {missing}: peers are reached over the other family only");
+        }
+        let halves = [(v4, false), (v6, true)];
+        // A new socket may hold datagrams already, and the first read tells.
+        self.sockets.extend(halves.into_iter().filter_map(|(io, ipv6)| Some(Half { id, ipv6, io: io?, ready: true })));
+        Ok(port)
+    }
+
+    fn open_half(&mut self, port: u16, ipv6: bool) -> io::Result<Async<UdpSocket>> {
+        let socket = marked_socket(ipv6, self.mark, &mut self.said_no_mark)?;
+        let option = |level, name, value| {
+            if let Err(error) = sys::set_option(socket.as_fd(), level, name, value) {
+                log::debug!("socket option {level}/{name}: {error}");
+            }
+        };
+        // WANT sets "don't fragment" and lets the kernel fragment what is longer than the path MTU it has learned: a
+        // path of less than 1500 octets carries everything from the start.
+        if ipv6 {
+            socket.set_only_v6(true)?;
+            option(libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1);
+            option(libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS, 1);
+            option(libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IP_PMTUDISC_WANT);
+        } else {
+            option(libc::IPPROTO_IP, libc::IP_PKTINFO, 1);
+            option(libc::IPPROTO_IP, libc::IP_RECVTOS, 1);
+            option(libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_WANT);
+        }
+        // The forced variants go beyond the administrator's limit but need more rights than a container may have.
+        let fd = socket.as_fd();
+        if sys::set_option(fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, BUFFER).is_err() {
+            option(libc::SOL_SOCKET, libc::SO_RCVBUF, BUFFER);
+        }
+        if sys::set_option(fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, BUFFER).is_err() {
+            option(libc::SOL_SOCKET, libc::SO_SNDBUF, BUFFER);
+        }
+        let any: IpAddr = if ipv6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
+        socket.bind(&SocketAddr::new(any, port).into())?;
+        Async::new(socket.into())
+    }
+}
+
+impl Batch {
+    pub fn new() -> Batch {
+        Batch { buffer: vec![0; STRIDE * sys::BATCH].into(), arrivals: Vec::with_capacity(sys::BATCH) }
+    }
+
+    /// The datagrams in the order in which they came.
+    pub fn for_each(&mut self, mut f: impl FnMut(&Arrival, &mut [u8])) {
+        for arrival in &self.arrivals {
+            if let Some(datagram) = self.buffer.get_mut(arrival.range.clone()) {
+                f(arrival, datagram);
+            }
+        }
+    }
+}
+
+impl Default for Batch {
+    fn default() -> Batch {
+        Batch::new()
+    }
+}
+
+/// A UDP socket that rules keep out of the mesh. Without the right to mark it (said once) it is an ordinary one.
+pub(super) fn marked_socket(ipv6: bool, mark: u32, said: &mut bool) -> io::Result<Socket> {
+    let domain = if ipv6 { Domain::IPV6 } else { Domain::IPV4 };
+    let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))?;
+    if let Err(error) = socket.set_mark(mark)
+        && !*said
+    {
+        *said = true;
+        log::warn!("cannot mark our UDP sockets ({error}): a mesh route that covers a peer's address would cut it off");
+    }
+    Ok(socket)
+}
+
+fn explain(port: u16, error: io::Error) -> OpenError {
+    match error.raw_os_error() {
+        Some(libc::EADDRINUSE) => OpenError::Taken(port),
+        Some(libc::EACCES | libc::EPERM) => OpenError::NotPermitted(port),
+        _ => OpenError::Other(port, error),
+    }
+}
+
+fn is_no_family(error: &io::Error) -> bool {
+    // Without the module: the first. With IPv6 switched off by sysctl: the second, when binding.
+    matches!(error.raw_os_error(), Some(libc::EAFNOSUPPORT | libc::EADDRNOTAVAIL))
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM))
+}
+
+fn is_source(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EADDRNOTAVAIL | libc::ENODEV))
+}
+
+fn count(datagrams: usize) -> u32 {
+    u32::try_from(datagrams).unwrap_or(u32::MAX)
+}
+
+/// Room for a datagram: more than jumbo frames carry.
+const STRIDE: usize = 9216;
+/// Socket buffers, in octets before the kernel doubles it: enough for some ten milliseconds at 1 Gbit/s, and not so
+/// much that a slow router builds up a queue of hundreds of milliseconds.
+const BUFFER: i32 = 1 << 20;
