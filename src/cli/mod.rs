@@ -33,7 +33,6 @@ enum Exit {
 
 /// wattle joins routers into an encrypted mesh: IPsec with post-quantum keys, routes by round-trip time.
 #[derive(FromArgs)]
-#[argh(help_triggers("-h", "--help", "help"))]
 struct Args {
     /// print the version
     #[argh(switch, short = 'V')]
@@ -64,7 +63,8 @@ fn dispatch(args: impl IntoIterator<Item = OsString>) -> Exit {
     let Ok(args) = args else {
         return complain(Exit::Usage, "an argument is not UTF-8 text");
     };
-    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    // As people are used to; argh knows only --help and help.
+    let args: Vec<&str> = args.iter().map(|arg| if arg == "-h" { "--help" } else { arg }).collect();
     let args = match Args::from_args(&["wattle"], &args) {
         Ok(args) => args,
         Err(EarlyExit { output, status: Ok(()) }) => return answer(Exit::Fine, &output),

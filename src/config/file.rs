@@ -257,8 +257,9 @@ impl Decoder<'_> {
             return None;
         };
         let items = values.iter().enumerate();
-        let value = items.filter_map(|(index, v)| item(self, v, place.item(index, v.position))).collect();
-        Some(At { value, place })
+        let value: Vec<T> = items.filter_map(|(index, v)| item(self, v, place.item(index, v.position))).collect();
+        // A list of which nothing is left is not an empty list.
+        (values.is_empty() || !value.is_empty()).then_some(At { value, place })
     }
 
     fn prefix(&mut self, value: &Value, place: Place) -> Option<At<PrefixText>> {
