@@ -121,6 +121,11 @@ fn a_link_that_is_gone_leaves_nothing() {
     b.remove_link(LinkId(1));
     assert!(is_silent(&receive(&mut b, path(1), &packets[0])));
     assert_eq!(drops(&b), [("unknown_spi", 1)]);
+    // A new link under the same name does not bring the old SAs back.
+    connect((&mut a, 1), (&mut b, 2), Cipher::Aes256Gcm, 3);
+    assert!(is_silent(&receive(&mut b, path(1), &packets[0])));
+    assert_eq!(drops(&b), [("unknown_spi", 2)]);
+    b.remove_link(LinkId(1));
     // Calls about what is not there do nothing.
     b.remove(LinkId(1), 0x2001);
     b.set_path(LinkId(1), path(5));

@@ -28,7 +28,9 @@ fn octets_behind_the_packet_stay_behind() {
     let (mut a, mut b) = two(Cipher::Aes128Gcm);
     let packet = udp4(1, 2, 0, 64, 10);
     let longer: Vec<u8> = packet.iter().copied().chain([0xee; 30]).collect();
-    assert_eq!(inner(&pass(1, &outbound(&mut a, &longer), &mut b)), [packet]);
+    let out = outbound(&mut a, &longer);
+    assert_eq!(out.trains[0].stride, crate::wire::esp::sealed_len(packet.len()));
+    assert_eq!(inner(&pass(1, &out, &mut b)), [packet]);
 }
 
 #[test]
@@ -121,9 +123,12 @@ fn errors_about_errors_are_not_made() {
     let first = outbound(&mut a, &udp4(1, 4, 0, 64, 9));
     let mut back = inner(&first).remove(0);
     // Back to where it came from, as if the kernel had no better idea.
-    back[12..20].copy_from_slice(&[10, 1, 0, 1, 10, 4, 0, 9]);
+    back[12..20].copy_from_slice(&[10, 1, 0, 8, 10, 4, 0, 9]);
     assert!(is_silent(&outbound(&mut a, &back)));
     assert_eq!(drops(&a), [("no_route", 2)]);
+    // What gets no answer takes nothing from the limit.
+    let other = outbound(&mut a, &udp4_between([10, 1, 0, 8], host4(4), 0, 64, 9));
+    assert_eq!(other.inner_ends.len(), 1);
 }
 
 #[test]
