@@ -62,9 +62,10 @@ impl Fib {
 
     /// Whether an address is reached through the mesh by something better than a default route, for whatever source.
     ///
-    /// Prefixes of less than 8 bits count as default routes: 0.0.0.0/1 and 2000::/3 are used as such.
+    /// Prefixes of less than 8 bits count as default routes: 0.0.0.0/1 and 2000::/3 are used as such. IPv4-mapped addresses
+    /// count as IPv4.
     pub fn is_in_mesh(&self, address: IpAddr) -> bool {
-        match address {
+        match address.to_canonical() {
             IpAddr::V4(to) => covers(&self.v4, to.to_bits()),
             IpAddr::V6(to) => covers(&self.v6, to.to_bits()),
         }

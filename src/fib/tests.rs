@@ -79,6 +79,7 @@ fn a_default_route_does_not_put_the_world_into_the_mesh() {
     ]);
     let inside = |address: &str| fib.is_in_mesh(address.parse().unwrap());
     assert!(inside("172.17.0.5"));
+    assert!(inside("::ffff:172.17.0.5"), "as a socket for both families shows it");
     assert!(inside("2001:db8:7::1"), "for whatever source");
     assert!(inside("fd12::1"));
     assert!(!inside("172.17.3.5"), "a neighbour in our own network");

@@ -33,14 +33,17 @@ pub struct Egress {
     pub inner: Vec<u8>,
     pub inner_ends: Vec<usize>,
     pub control: Vec<Control>,
+    /// Trains before this place take nothing more.
+    closed: usize,
     /// Empty buffers of trains that are gone, at most [`SPARE_BUFFERS`].
     spare: Vec<Vec<u8>>,
 }
 
 impl Egress {
-    /// A single datagram outside any train (IKE).
+    /// A single datagram outside any train (IKE): it may be too big for the path, and then only goes through alone.
     pub fn push_datagram(&mut self, path: Path, datagram: Vec<u8>) {
         self.trains.push(Train { path, tos: 0, stride: datagram.len(), data: datagram });
+        self.closed = self.trains.len();
     }
 
     pub fn push_inner(&mut self, packet: &[u8]) {
@@ -58,8 +61,9 @@ impl Egress {
     ///
     /// That is the last train to `path`, if the datagram fits into it, or a new one: what goes to one path stays in order.
     pub fn train(&mut self, path: Path, tos: u8, size: usize) -> &mut Vec<u8> {
-        let recent = self.trains.iter().rev().take(SEARCHED).position(|train| train.path == path);
-        let at = match recent.map(|back| self.trains.len() - 1 - back) {
+        let searched = self.closed.max(self.trains.len().saturating_sub(SEARCHED));
+        let recent = self.trains.iter().skip(searched).rposition(|train| train.path == path);
+        let at = match recent.map(|at| searched + at) {
             Some(at) if self.trains[at].takes(tos, size) => at,
             Some(_) | None => {
                 let data = self.spare.pop().unwrap_or_default();
@@ -78,6 +82,7 @@ impl Egress {
                 self.spare.push(train.data);
             }
         }
+        self.closed = 0;
         self.inner.clear();
         self.inner_ends.clear();
         self.control.clear();
@@ -168,6 +173,20 @@ mod tests {
         put(&mut egress, 1, 0, &vec![0; 65_000]);
         put(&mut egress, 1, 0, &vec![0; 65_000]);
         assert_eq!(lengths(&egress), [[65_000], [65_000]]);
+    }
+
+    #[test]
+    fn a_single_datagram_stays_alone_and_in_its_place() {
+        let mut egress = Egress::default();
+        put(&mut egress, 1, 0, &[1; 100]);
+        egress.push_datagram(path(1), vec![2; 200]);
+        put(&mut egress, 1, 0, &[3; 100]);
+        put(&mut egress, 1, 0, &[4; 100]);
+        assert_eq!(lengths(&egress), [vec![100], vec![200], vec![100, 100]]);
+        egress.clear();
+        put(&mut egress, 1, 0, &[5; 100]);
+        put(&mut egress, 1, 0, &[6; 100]);
+        assert_eq!(lengths(&egress), [[100, 100]]);
     }
 
     #[test]

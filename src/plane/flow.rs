@@ -111,6 +111,23 @@ mod tests {
         assert_eq!(cache.lookup(&table(2), to, from), Some(Target::Link(LinkId(1))));
     }
 
+    /// Two pairs with the same place that differ in one address only.
+    #[test]
+    fn both_addresses_count() {
+        let fib = |target| Fib::new([(Prefix::to("0.0.0.0/0".parse().unwrap()), target)]);
+        let host = |i: u32| IpAddr::V4((0x0a00_0000 + i).into());
+        let one = host(0);
+        let same_place = |pair: fn(IpAddr, IpAddr) -> (IpAddr, IpAddr)| {
+            let (to, from) = pair(one, one);
+            (1..).map(|i| pair(one, host(i))).find(|&(a, b)| place(a, b) == place(to, from)).unwrap()
+        };
+        for (to, from) in [same_place(|fixed, free| (fixed, free)), same_place(|fixed, free| (free, fixed))] {
+            let mut cache = FlowCache::default();
+            assert_eq!(cache.lookup(&fib(Target::Local), one, one), Some(Target::Local));
+            assert_eq!(cache.lookup(&fib(Target::Unreachable), to, from), Some(Target::Unreachable));
+        }
+    }
+
     #[test]
     fn neighbours_are_spread() {
         let host = |i: u16| IpAddr::from([0xfd66, 0, 0, 0, 0, 0, 0, i]);
