@@ -2,7 +2,7 @@
 //!
 //! Each end is a TAP device in its namespace; this process carries the frames between them. Settings hold for both
 //! directions, or for one with `_ab` or `_ba` behind the key, and can be changed while it runs. It takes only what it has
-//! made with it when it ends: on SIGTERM, and when its parent ends.
+//! made with it when it ends: on SIGTERM, and with its parent.
 
 mod control;
 mod link;
@@ -14,16 +14,18 @@ use link::{Direction, Settings};
 use wattle::os::signals::Signals;
 
 const USAGE: &str = "\
-delay-link run NS_A IF_A NS_B IF_B [--mtu N] [--control SOCKET] [KEY=VALUE...]
+delay-link run NS_A IF_A NS_B IF_B [--mtu N] [--control SOCKET] [--outlive-parent] [KEY=VALUE...]
 delay-link set SOCKET KEY=VALUE...
 delay-link show SOCKET
 NS \"-\" is the namespace of the caller. Keys: delay, jitter (ms, one way), loss (percent), rate (kbit/s, 0: no limit),
-queue (frames); with _ab or _ba behind them for one direction. Prints \"ready\" when both ends are up.";
+queue (frames); with _ab or _ba behind them for one direction. Prints \"ready\" when both ends are up, and ends with its
+parent unless told to --outlive-parent.";
 
 struct Run {
     ends: [(String, String); 2],
     mtu: u32,
     control: Option<PathBuf>,
+    outlive_parent: bool,
     settings: [Settings; 2],
 }
 
@@ -49,13 +51,14 @@ fn main() -> ExitCode {
 
 fn parse(ends: [(&str, &str); 2], rest: &[&str]) -> Result<Run, String> {
     let ends = ends.map(|(namespace, device)| (namespace.to_owned(), device.to_owned()));
-    let mut run = Run { ends, mtu: 1500, control: None, settings: [Settings::default(); 2] };
+    let mut run = Run { ends, mtu: 1500, control: None, outlive_parent: false, settings: [Settings::default(); 2] };
     let mut words = rest.iter();
     while let Some(&word) = words.next() {
         let mut value = || words.next().copied().ok_or_else(|| format!("{word} needs a value"));
         match word {
             "--mtu" => run.mtu = value()?.parse().map_err(|error| format!("--mtu: {error}"))?,
             "--control" => run.control = Some(PathBuf::from(value()?)),
+            "--outlive-parent" => run.outlive_parent = true,
             setting => link::apply(&mut run.settings, setting)?,
         }
     }
@@ -65,7 +68,9 @@ fn parse(ends: [(&str, &str); 2], rest: &[&str]) -> Result<Run, String> {
 fn run_link(run: &Run) -> Result<(), String> {
     // First of all: smol's helper thread must not take the signals.
     let signals = Signals::open().map_err(|error| error.to_string())?;
-    signals.end_with_parent().map_err(|error| error.to_string())?;
+    if !run.outlive_parent {
+        signals.end_with_parent().map_err(|error| error.to_string())?;
+    }
     let open = |(namespace, device): &(String, String)| {
         wattle::os::netns::open_tap(namespace, device, run.mtu)
             .map_err(|error| format!("cannot make {device} in {namespace}: {error}"))
