@@ -1,1 +1,3 @@
-fn main() {}
+fn main() -> std::process::ExitCode {
+    wattle::cli::main(std::env::args_os().skip(1))
+}

@@ -50,9 +50,6 @@ pub fn check(input: Input, report: &mut Report) -> Option<Plan> {
             report.warning(&prefix.place, format!("announced anyway, because it is {}", own.place.path));
         }
     }
-    if tun.as_ref().is_some_and(|tun| tun.addresses.is_empty()) && announce.is_empty() {
-        report.warning(&place, "no tun.addresses and nothing to announce: nobody can reach this node");
-    }
     let locator = file.locator.as_ref().and_then(|text| prefixes::locator(text, report));
     let own = nodes::Own {
         name: name.map(|name| name.value.as_str()),
@@ -62,9 +59,6 @@ pub fn check(input: Input, report: &mut Report) -> Option<Plan> {
         locator: locator.zip(file.locator.as_ref().map(|text| &text.place)),
     };
     let peers = nodes::peers(file.nodes.as_deref().unwrap_or_default(), registry.as_deref(), &own, report);
-    if file.nodes.as_ref().is_none_or(Vec::is_empty) && registry.as_ref().is_none_or(Vec::is_empty) {
-        report.warning(&place, "no nodes: there is nobody to connect to");
-    }
     let suites = suites::suites(file.proposals.as_ref(), file.esp.as_ref(), file.pq.as_ref(), hardware_aes, report);
     let babel = file.hello_ms.as_ref().map_or(Babel::default(), |at| hello(at, report));
     let kernel = kernel(&file, report);
@@ -76,6 +70,12 @@ pub fn check(input: Input, report: &mut Report) -> Option<Plan> {
     }
     if !report.errors.is_empty() {
         return None;
+    }
+    if tun.as_ref().is_some_and(|tun| tun.addresses.is_empty()) && announce.is_empty() {
+        report.warning(&place, "no tun.addresses and nothing to announce: nobody can reach this node");
+    }
+    if peers.is_empty() {
+        report.warning(&place, "no nodes: there is nobody to connect to");
     }
     Some(Plan {
         name: name?.value.clone(),
@@ -172,7 +172,7 @@ fn interface_problem(name: &str) -> Option<&'static str> {
 
 fn hello(at: &At<u64>, report: &mut Report) -> Babel {
     // Babel's intervals count centiseconds (RFC 8966 §4.6.5).
-    if at.value % 10 != 0 {
+    if !at.value.is_multiple_of(10) {
         report.error(&at.place, format!("hello_ms counts in steps of 10: write {}", at.value / 10 * 10));
     }
     Babel { hello_interval: Duration::from_millis(at.value) }

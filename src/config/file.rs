@@ -199,24 +199,20 @@ impl Decoder<'_> {
     }
 
     fn text(&mut self, value: &Value, place: Place) -> Option<At<String>> {
-        match &value.kind {
-            Kind::String(text) => Some(At { value: text.clone(), place }),
-            _ => {
-                self.wrong(value, &place, "a string");
-                None
-            }
-        }
+        let Kind::String(text) = &value.kind else {
+            self.wrong(value, &place, "a string");
+            return None;
+        };
+        Some(At { value: text.clone(), place })
     }
 
     fn boolean(&mut self, parent: &Object<'_>, name: &str) -> Option<bool> {
         let (value, place) = parent.field(name)?;
-        match &value.kind {
-            Kind::Bool(b) => Some(*b),
-            _ => {
-                self.wrong(value, &place, "true or false");
-                None
-            }
-        }
+        let Kind::Bool(boolean) = value.kind else {
+            self.wrong(value, &place, "true or false");
+            return None;
+        };
+        Some(boolean)
     }
 
     fn integer(&mut self, parent: &Object<'_>, name: &str, range: RangeInclusive<u64>) -> Option<At<u64>> {
@@ -252,20 +248,18 @@ impl Decoder<'_> {
     ) -> Option<At<Vec<T>>> {
         let (value, place) = parent.field(name)?;
         let Kind::Array(values) = &value.kind else {
-            match &value.kind {
-                Kind::String(text) => {
-                    self.report.error(&place, format!("expected a list, found a string: write [{}]", quoted(text)));
-                }
-                Kind::Number(text) => {
-                    self.report.error(&place, format!("expected a list, found a number: write [{text}]"));
-                }
-                _ => self.wrong(value, &place, "a list"),
-            }
+            let as_list = match &value.kind {
+                Kind::String(text) => format!(": write [{}]", quoted(text)),
+                Kind::Number(text) => format!(": write [{text}]"),
+                Kind::Null | Kind::Bool(_) | Kind::Array(_) | Kind::Object(_) => String::new(),
+            };
+            self.report.error(&place, format!("expected a list, found {}{as_list}", value.kind.noun()));
             return None;
         };
         let items = values.iter().enumerate();
-        let value = items.filter_map(|(index, v)| item(self, v, place.item(index, v.position))).collect();
-        Some(At { value, place })
+        let value: Vec<T> = items.filter_map(|(index, v)| item(self, v, place.item(index, v.position))).collect();
+        // A list of which nothing is left is not an empty list.
+        (values.is_empty() || !value.is_empty()).then_some(At { value, place })
     }
 
     fn prefix(&mut self, value: &Value, place: Place) -> Option<At<PrefixText>> {

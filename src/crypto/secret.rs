@@ -34,3 +34,24 @@ impl fmt::Debug for Secret {
         write!(f, "Secret({} octets)", self.0.len())
     }
 }
+
+impl zeroize::ZeroizeOnDrop for Secret {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debug_shows_no_octet() {
+        assert_eq!(format!("{:?}", Secret::new(vec![0xab; 32])), "Secret(32 octets)");
+    }
+
+    /// What holds the octets wipes them, its spare capacity included; `zeroize` proves that about itself.
+    #[test]
+    fn the_octets_are_wiped_when_dropped() {
+        fn wiped<T: zeroize::ZeroizeOnDrop>(_: &T) {}
+        let secret = Secret::from(&b"key"[..]);
+        wiped(&secret.0);
+        wiped(&secret);
+    }
+}

@@ -2,5 +2,9 @@
 //! fragmentation (RFC 7383).
 
 pub mod endpoint;
+pub mod fragment;
+pub mod keymat;
+pub mod seal;
+pub mod signature;
 
 pub use endpoint::Endpoint;

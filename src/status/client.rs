@@ -23,9 +23,12 @@ pub enum ClientError {
 
 /// Asks, and waits at most [`TIMEOUT`] for each step.
 pub fn ask(path: &Path, request: &Request) -> Result<Answer, ClientError> {
-    let line = exchange(path, request).map_err(|error| match error.kind() {
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => ClientError::Silent { path: path.to_owned() },
-        _ => ClientError::Unreachable { path: path.to_owned(), reason: super::reason(&error) },
+    let line = exchange(path, request).map_err(|error| {
+        if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) {
+            ClientError::Silent { path: path.to_owned() }
+        } else {
+            ClientError::Unreachable { path: path.to_owned(), reason: super::reason(&error) }
+        }
     })?;
     if line.is_empty() {
         let reason = "it closed the connection".to_owned();

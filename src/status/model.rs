@@ -15,6 +15,7 @@ pub enum Request {
     Path { to: String, from: Option<String> },
 }
 
+#[expect(clippy::large_enum_variant, reason = "one is made for a request, and none is kept")]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub enum Answer {

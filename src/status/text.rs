@@ -115,7 +115,7 @@ pub fn routes(routes: &[Route], width: usize) -> String {
         })
         .collect();
     let mut out = table(&columns, &rows, width);
-    paragraph(&mut out, "* selected   ! not feasible", 0, width);
+    out.push_str("* selected   ! not feasible\n");
     out
 }
 

@@ -23,15 +23,24 @@ pub fn ike_name(suite: &IkeSuite) -> String {
     name
 }
 
-/// What each place of a proposal may hold: for messages, `wattle version` and the documentation.
-pub fn names() -> [(&'static str, Vec<&'static str>); 4] {
-    let list = |names: &[(&'static str, Method)]| names.iter().map(|(name, _)| *name).collect();
-    [
-        ("cipher", CIPHERS.iter().map(|(name, _)| *name).collect()),
-        ("prf", PRFS.iter().map(|(name, _)| *name).collect()),
-        ("key exchange", list(FIRST)),
-        ("additional key exchange", list(ADDITIONAL)),
-    ]
+/// What each place of a proposal may hold.
+pub struct Names {
+    pub ciphers: Vec<&'static str>,
+    pub prfs: Vec<&'static str>,
+    pub key_exchanges: Vec<&'static str>,
+    pub additional_key_exchanges: Vec<&'static str>,
+}
+
+pub fn names() -> Names {
+    fn column<T>(table: &[(&'static str, T)]) -> Vec<&'static str> {
+        table.iter().map(|(name, _)| *name).collect()
+    }
+    Names {
+        ciphers: column(CIPHERS),
+        prfs: column(PRFS),
+        key_exchanges: column(FIRST),
+        additional_key_exchanges: column(ADDITIONAL),
+    }
 }
 
 pub(super) fn suites(

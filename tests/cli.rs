@@ -1,0 +1,308 @@
+//! The binary as a person or a script runs it: exit codes, and what goes to stdout and to stderr.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests, too, fail by panicking")]
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use wattle::status::model::{Answer, PathReport, Peer, Request, SCHEMA, Snapshot, State};
+
+struct Ran {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+fn wattle(folder: &Path, args: &[&str]) -> Ran {
+    let output = command(folder, args).output().unwrap();
+    Ran {
+        code: output.status.code().expect("ended by itself"),
+        out: String::from_utf8(output.stdout).unwrap(),
+        err: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+fn command(folder: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_wattle"));
+    command.args(args).current_dir(folder).env_remove("WATTLE_LOG").stdin(Stdio::null());
+    command
+}
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+/// Answers one request at `wattle.sock` in the folder while `test` runs.
+fn with_daemon(answer: Answer, test: impl FnOnce(&Path)) {
+    let folder = folder();
+    let listener = UnixListener::bind(folder.path().join("wattle.sock")).unwrap();
+    #[expect(clippy::disallowed_methods, reason = "a daemon that gives known answers")]
+    let daemon = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut line = String::new();
+        BufReader::new(&stream).read_line(&mut line).unwrap();
+        let request: Request = serde_json::from_str(&line).unwrap();
+        stream.write_all(format!("{}\n", serde_json::to_string(&answer).unwrap()).as_bytes()).unwrap();
+        request
+    });
+    test(folder.path());
+    daemon.join().unwrap();
+}
+
+fn snapshot(state: State) -> Snapshot {
+    Snapshot {
+        schema: SCHEMA,
+        version: "0.1.0".to_owned(),
+        name: "riga".to_owned(),
+        fingerprint: "SHA256:x".to_owned(),
+        uptime_us: 7_000_000,
+        tun: None,
+        listen: vec![4500],
+        ike_suite: "a".to_owned(),
+        esp_suite: "b".to_owned(),
+        octets_in: 0,
+        octets_out: 0,
+        bits_in_per_s: 0,
+        bits_out_per_s: 0,
+        peers: vec![Peer {
+            name: "frankfurt".to_owned(),
+            fingerprint: "SHA256:y".to_owned(),
+            state,
+            via: None,
+            reason: None,
+            since_us: 1,
+            links: Vec::new(),
+        }],
+        neighbours: Vec::new(),
+        routes: Vec::new(),
+        drops: Vec::new(),
+        refused: Vec::new(),
+    }
+}
+
+#[test]
+fn help_and_version_are_answers() {
+    let folder = folder();
+    for args in [&["help"][..], &["--help"], &["-h"], &["status", "--help"], &["status", "-h"]] {
+        let ran = wattle(folder.path(), args);
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{args:?}");
+        assert!(ran.out.starts_with("Usage: wattle"), "{}", ran.out);
+    }
+    let commands = wattle(folder.path(), &["help"]).out;
+    for command in
+        ["run", "check", "keygen", "pubkey", "status", "peers", "routes", "neighbours", "path", "drops", "version"]
+    {
+        assert!(commands.contains(&format!("\n  {command} ")), "{commands}");
+    }
+    let version = format!("wattle {}\n", env!("CARGO_PKG_VERSION"));
+    for args in ["--version", "-V"] {
+        let ran = wattle(folder.path(), &[args]);
+        assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (0, version.as_str(), ""));
+    }
+    let ran = wattle(folder.path(), &["version"]);
+    assert!(ran.out.starts_with(&version) && ran.out.contains("mlkem512 mlkem768 mlkem1024"), "{}", ran.out);
+    let json: serde_json::Value = serde_json::from_str(&wattle(folder.path(), &["version", "--json"]).out).unwrap();
+    assert_eq!(json["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(json["key_exchanges"], serde_json::json!(["x25519"]));
+}
+
+#[test]
+fn wrong_usage_is_two() {
+    let folder = folder();
+    for args in [
+        &[][..],
+        &["bogus"],
+        &["status", "extra"],
+        &["check"],
+        &["path"],
+        &["path", "not-an-address"],
+        &["path", "10.0.0.1", "--from", "::1"],
+        &["status", "--sockt", "x"],
+        &["run", "--log", "loud"],
+    ] {
+        let ran = wattle(folder.path(), args);
+        assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{args:?}: {}", ran.err);
+        assert!(ran.err.starts_with("wattle: "), "{args:?}: {}", ran.err);
+    }
+}
+
+#[test]
+fn keys() {
+    let folder = folder();
+    let made = wattle(folder.path(), &["keygen", "riga.key"]);
+    assert_eq!((made.code, made.err.as_str()), (0, ""));
+    let mode = fs::metadata(folder.path().join("riga.key")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let public = wattle(folder.path(), &["pubkey", "riga.key"]);
+    let fingerprint = wattle(folder.path(), &["pubkey", "--fingerprint", "riga.key"]);
+    assert_eq!((public.code, fingerprint.code), (0, 0));
+    assert!(public.out.starts_with("MCowBQYDK2VwAyEA") && fingerprint.out.starts_with("SHA256:"));
+    assert_eq!(made.out, format!("public_key   {}fingerprint  {}", public.out, fingerprint.out));
+    let json: serde_json::Value =
+        serde_json::from_str(&wattle(folder.path(), &["pubkey", "--json", "riga.key"]).out).unwrap();
+    assert_eq!(
+        (json["public_key"].as_str(), json["fingerprint"].as_str()),
+        (Some(public.out.trim()), Some(fingerprint.out.trim()))
+    );
+
+    let key = fs::read(folder.path().join("riga.key")).unwrap();
+    let again = wattle(folder.path(), &["keygen", "riga.key"]);
+    assert_eq!((again.code, again.out.as_str()), (1, ""));
+    assert!(again.err.contains("riga.key exists: --force replaces it"), "{}", again.err);
+    assert_eq!(fs::read(folder.path().join("riga.key")).unwrap(), key);
+    fs::set_permissions(folder.path().join("riga.key"), fs::Permissions::from_mode(0o644)).unwrap();
+    assert_eq!(wattle(folder.path(), &["keygen", "--force", "riga.key"]).code, 0);
+    assert_ne!(fs::read(folder.path().join("riga.key")).unwrap(), key);
+    let mode = fs::metadata(folder.path().join("riga.key")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file is left");
+
+    fs::write(folder.path().join("peer.pub"), &public.out).unwrap();
+    assert_eq!(wattle(folder.path(), &["pubkey", "peer.pub"]).out, public.out);
+    fs::write(folder.path().join("bad.key"), "nonsense").unwrap();
+    for name in ["bad.key", "missing.key"] {
+        let ran = wattle(folder.path(), &["pubkey", name]);
+        assert_eq!((ran.code, ran.out.as_str()), (1, ""));
+        assert!(ran.err.contains(name), "{}", ran.err);
+    }
+    assert_eq!(wattle(folder.path(), &["keygen", "no/such/folder.key"]).code, 1);
+}
+
+#[test]
+fn check_answers_on_stdout() {
+    let folder = folder();
+    wattle(folder.path(), &["keygen", "riga.key"]);
+    let fine = "{ \"name\": \"riga\", \"private_key\": \"riga.key\", \"tun\": null }";
+    fs::write(folder.path().join("fine.json"), fine).unwrap();
+    let ran = wattle(folder.path(), &["check", "fine.json"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.out);
+    assert!(ran.out.ends_with("fine.json: fine: riga, 0 peers (0 to dial), relay only, UDP 4500\n"), "{}", ran.out);
+    assert!(ran.out.contains("no nodes") && ran.out.contains("(warning)"), "{}", ran.out);
+    let json = wattle(folder.path(), &["check", "--json", "fine.json"]);
+    let verdict: serde_json::Value = serde_json::from_str(&json.out).unwrap();
+    assert_eq!(
+        (json.code, verdict["ok"].as_bool(), verdict["errors"].as_array().map(Vec::len)),
+        (0, Some(true), Some(0))
+    );
+
+    fs::write(folder.path().join("bad.json"), "{ \"name\": \"riga\",\r\n \"privat_key\": 1 }").unwrap();
+    let ran = wattle(folder.path(), &["check", "bad.json"]);
+    assert_eq!((ran.code, ran.err.as_str()), (1, ""));
+    assert_eq!(
+        ran.out,
+        "bad.json:2:2: privat_key: unknown field; did you mean \"private_key\"?\nbad.json: 1 error, 0 warnings\n"
+    );
+    let json = wattle(folder.path(), &["check", "--json", "bad.json"]);
+    let verdict: serde_json::Value = serde_json::from_str(&json.out).unwrap();
+    assert_eq!((json.code, verdict["ok"].as_bool()), (1, Some(false)));
+    assert_eq!(
+        (verdict["errors"][0]["line"].as_u64(), verdict["errors"][0]["path"].as_str()),
+        (Some(2), Some("privat_key"))
+    );
+    assert_eq!(wattle(folder.path(), &["check", "missing.json"]).code, 1);
+}
+
+#[test]
+fn run_refuses_a_bad_configuration_and_says_all_of_it() {
+    let folder = folder();
+    fs::write(folder.path().join("bad.json"), "{ \"nam\": \"riga\", \"private_key\": \"none.key\" }").unwrap();
+    let ran = wattle(folder.path(), &["run", "--config", "bad.json"]);
+    assert_eq!((ran.code, ran.out.as_str()), (1, ""));
+    assert!(ran.err.starts_with("wattle: the configuration has 2 errors\nbad.json:1:3: nam: "), "{}", ran.err);
+    assert!(ran.err.contains("cannot read the key file \"none.key\": No such file or directory"), "{}", ran.err);
+    let ran = wattle(folder.path(), &["run", "-c", "missing.json"]);
+    assert_eq!(ran.code, 1);
+    assert!(ran.err.contains("missing.json: cannot read the configuration"), "{}", ran.err);
+}
+
+#[test]
+fn without_a_daemon_it_is_three() {
+    let folder = folder();
+    drop(UnixListener::bind(folder.path().join("stale.sock")).unwrap());
+    for view in ["status", "peers", "routes", "neighbours", "drops"] {
+        for socket in ["none.sock", "stale.sock"] {
+            let ran = wattle(folder.path(), &[view, "--socket", socket]);
+            assert_eq!((ran.code, ran.out.as_str()), (3, ""), "{view} {socket}");
+            assert!(ran.err.contains("is \"wattle run\" running?"), "{}", ran.err);
+        }
+    }
+    assert_eq!(wattle(folder.path(), &["path", "10.0.0.1", "--socket", "none.sock"]).code, 3);
+}
+
+#[test]
+fn status_is_one_while_a_peer_fails() {
+    for (state, code) in
+        [(State::Up, 0), (State::Waiting, 0), (State::Down, 1), (State::NoData, 1), (State::Connecting, 1)]
+    {
+        with_daemon(Answer::Snapshot(Box::new(snapshot(state))), |folder| {
+            let ran = wattle(folder, &["status", "--socket", "wattle.sock"]);
+            assert_eq!((ran.code, ran.err.as_str()), (code, ""), "{state:?}");
+            assert!(ran.out.starts_with("riga  up 7s   relay only") && ran.out.contains("frankfurt"), "{}", ran.out);
+        });
+    }
+}
+
+#[test]
+fn every_view_has_json() {
+    for (view, field) in [
+        ("status", "uptime_us"),
+        ("peers", "peers"),
+        ("routes", "routes"),
+        ("neighbours", "neighbours"),
+        ("drops", "refused"),
+    ] {
+        with_daemon(Answer::Snapshot(Box::new(snapshot(State::Up))), |folder| {
+            let ran = wattle(folder, &[view, "--json", "--socket", "wattle.sock"]);
+            assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+            let json: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+            assert_eq!(json["schema"], SCHEMA);
+            assert!(json.get(field).is_some(), "{}", ran.out);
+        });
+    }
+}
+
+#[test]
+fn path_explains_one_packet() {
+    let report = |next_hop: &str| PathReport {
+        schema: SCHEMA,
+        to: "10.0.0.1".to_owned(),
+        from: Some("10.0.0.2".to_owned()),
+        route: None,
+        metric: None,
+        next_hop: next_hop.to_owned(),
+        link: None,
+        origin: None,
+    };
+    for (next_hop, code) in [("frankfurt", 0), ("local", 0), ("no route", 1), ("unreachable", 1)] {
+        with_daemon(Answer::Path(report(next_hop)), |folder| {
+            let ran = wattle(folder, &["path", "10.0.0.1", "--from", "10.0.0.2", "--socket", "wattle.sock"]);
+            assert_eq!((ran.code, ran.err.as_str()), (code, ""), "{next_hop}");
+            assert!(ran.out.starts_with("10.0.0.1 from 10.0.0.2\n"), "{}", ran.out);
+        });
+    }
+    with_daemon(Answer::Path(report("frankfurt")), |folder| {
+        let ran = wattle(folder, &["path", "--json", "10.0.0.1", "--socket", "wattle.sock"]);
+        assert_eq!(serde_json::from_str::<PathReport>(&ran.out).unwrap(), report("frankfurt"));
+    });
+    with_daemon(Answer::Error { message: "no".to_owned() }, |folder| {
+        let ran = wattle(folder, &["path", "10.0.0.1", "--socket", "wattle.sock"]);
+        assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (1, "", "wattle: no\n"));
+    });
+}
+
+#[test]
+fn a_broken_pipe_is_silence_and_a_full_disk_is_not() {
+    let folder = folder();
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let output = command(folder.path(), &["help"]).stdout(writer).stderr(Stdio::piped()).output().unwrap();
+    assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]));
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let output = command(folder.path(), &["help"]).stdout(full).stderr(Stdio::piped()).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("No space left on device"));
+}
