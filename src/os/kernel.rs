@@ -166,7 +166,7 @@ impl Kernel {
         }
         // Somebody who keeps removing our routes gets slower answers.
         let calm = self.last_repair.is_none_or(|last| now.duration_since(last) > self.pause * 4);
-        self.pause = if calm { SHORTEST } else { (self.pause * 2).min(LONGEST) };
+        self.pause = if calm { SHORTEST } else { (self.pause * 3 / 2).min(LONGEST) };
         self.last_repair = Some(now);
         match self.link_up().and_then(|()| self.put_right()) {
             Ok(0) => {}
@@ -189,10 +189,10 @@ impl Kernel {
 
     fn link_up(&mut self) -> io::Result<()> {
         let Some(link) = self.link.clone() else { return Ok(()) };
-        let mtu = u32::from(link.mtu);
-        if self.socket.request(netlink::tun_up(link.device, mtu, true)).is_err() {
-            self.socket.request(netlink::tun_up(link.device, mtu, false))?;
+        if let Err(error) = self.socket.request(netlink::no_link_local(link.device)) {
+            log::debug!("{}: the kernel keeps its link-local address: {error}", link.name);
         }
+        self.socket.request(netlink::tun_up(link.device, u32::from(link.mtu)))?;
         for &address in &link.addresses {
             let result = self.socket.request(netlink::address_add(&Address { device: link.device, address }));
             self.say("add an address", matches!(address, IpNet::V4(_)), &result);

@@ -42,6 +42,17 @@ pub(super) fn attach_filter(socket: BorrowedFd<'_>, program: &[libc::sock_filter
     check(result).map(drop)
 }
 
+/// Gives a netlink socket an address of the kernel's choice: one without gets no news.
+pub(super) fn bind_netlink(socket: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: all-zero octets are a valid `sockaddr_nl` (integers).
+    let mut address: libc::sockaddr_nl = unsafe { std::mem::zeroed() };
+    address.nl_family = libc::sa_family_t::try_from(libc::AF_NETLINK).unwrap_or(0);
+    // SAFETY: the pointer and the length describe `address`, which outlives the call.
+    let result =
+        unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length(size_of::<libc::sockaddr_nl>())) };
+    check(result).map(drop)
+}
+
 /// One datagram that has arrived.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Received {

@@ -160,17 +160,17 @@ impl Udp {
         let mut rest = data;
         while !rest.is_empty() {
             match sys::send(half.io.as_fd(), path.remote, local, tos, rest, stride) {
-                Ok(done) => rest = rest.get(done.max(1) * stride..).unwrap_or(&[]),
+                Ok(done) => {
+                    sent.source_gone = local != path.local;
+                    rest = rest.get(done.max(1) * stride..).unwrap_or(&[]);
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if is_full(&error) => {
                     sent.full = count(rest.len().div_ceil(stride));
                     break;
                 }
                 // The address that the peer knows us by is no longer ours: any other one lets it learn the new one.
-                Err(error) if local.is_some() && is_source(&error) => {
-                    local = None;
-                    sent.source_gone = true;
-                }
+                Err(error) if local.is_some() && is_source(&error) => local = None,
                 Err(error) => {
                     sent.failed += 1;
                     sent.error.get_or_insert(error);
@@ -294,7 +294,9 @@ fn is_full(error: &io::Error) -> bool {
 }
 
 fn is_source(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EADDRNOTAVAIL | libc::ENODEV))
+    // IPv4 answers "unreachable" to a foreign source, IPv6 "invalid".
+    let errno = error.raw_os_error();
+    matches!(errno, Some(libc::EINVAL | libc::EADDRNOTAVAIL | libc::ENODEV | libc::ENETUNREACH | libc::EHOSTUNREACH))
 }
 
 fn count(datagrams: usize) -> u32 {

@@ -83,14 +83,18 @@ pub fn link_up(device: u32, mtu: u32) -> Request {
     link(device, mtu, 0)
 }
 
-/// The same for a TUN device, and keeps the kernel from talking on it by itself: no IPv6 link-local address (hence no
-/// router solicitations) and no multicast (no listener reports).
-pub fn tun_up(device: u32, mtu: u32, ipv6: bool) -> Request {
-    let mut request = link(device, mtu, IFF_MULTICAST);
-    if ipv6 {
-        let mode = attribute(IFLA_INET6_ADDR_GEN_MODE, &[IN6_ADDR_GEN_MODE_NONE]);
-        request.attribute(IFLA_AF_SPEC, &attribute(u16::from(AF_INET6), &mode));
-    }
+/// The same for a TUN device, and without multicast: the kernel has nothing to say on it by itself (listener reports).
+pub fn tun_up(device: u32, mtu: u32) -> Request {
+    link(device, mtu, IFF_MULTICAST)
+}
+
+/// No IPv6 link-local address for this device, hence no router solicitations. Only before it is up.
+pub fn no_link_local(device: u32) -> Request {
+    let mut fixed = [0; 16];
+    fixed[4..8].copy_from_slice(&device.to_ne_bytes());
+    let mut request = Request::new(RTM_NEWLINK, 0, &fixed);
+    let mode = attribute(IFLA_INET6_ADDR_GEN_MODE, &[IN6_ADDR_GEN_MODE_NONE]);
+    request.attribute(IFLA_AF_SPEC, &attribute(u16::from(AF_INET6), &mode));
     request
 }
 
@@ -421,7 +425,7 @@ mod tests {
 
     /// Checks the octets, and that reading them gives `event` again.
     fn check(request: Request, expected: &str, event: Event) {
-        let octets = request.finish(0x6b0d_ed79);
+        let octets = request.finish(SEQUENCE);
         assert_eq!(octets, hex(expected));
         let all: Vec<Message<'_>> = messages(&octets).collect();
         let [message] = all[..] else { panic!("{all:?}") };
@@ -472,9 +476,10 @@ mod tests {
         // ip link set tun9 mtu 1400 up
         let expected = "28000000 10000500 79ed0d6b 00000000 00000000 02000000 01000000 01000000 08000400 78050000";
         check(link_up(2, 1400), expected, Event::Link { device: 2, up: true, gone: false });
-        // ip link set tun9 addrgenmode none: the last attribute of ours
-        let octets = tun_up(2, 1400, true).finish(SEQUENCE);
-        assert!(octets.ends_with(&hex("10001a00 0c000a00 05000800 01000000")));
+        // ip link set tun9 addrgenmode none
+        let expected = "30000000 10000500 79ed0d6b 00000000 00000000 02000000 00000000 00000000
+                        10001a00 0c000a00 05000800 01000000";
+        assert_eq!(no_link_local(2).finish(SEQUENCE), hex(expected));
         // ip addr replace 10.66.0.3/24 dev tun9 noprefixroute, its attributes in our order and with IFA_F_NODAD
         let expected = "30000000 14000505 79ed0d6b 00000000 02180000 02000000 08000200 0a420003
                         08000100 0a420003 08000800 02020000";

@@ -120,6 +120,7 @@ impl Listener {
         if let Err(error) = sys::attach_filter(socket.as_fd(), &program) {
             log::debug!("no filter for route changes: {error}");
         }
+        sys::bind_netlink(socket.as_fd())?;
         for group in GROUPS {
             // A kernel without IPv6 lacks some of them.
             if let Err(error) = sys::set_option(socket.as_fd(), libc::SOL_NETLINK, libc::NETLINK_ADD_MEMBERSHIP, group)
