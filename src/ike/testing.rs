@@ -281,8 +281,8 @@ impl World {
     }
 }
 
-/// Answers IKE_AUTH in the endpoint's place: its true identity and AUTH, and then `rest`. True if it was an IKE_AUTH.
-pub(super) fn answer_auth(endpoint: &mut Endpoint, now: Time, octets: &[u8], rest: &[Payload]) -> bool {
+/// Answers IKE_AUTH in the endpoint's place: its true identity and AUTH, if `proof`, and then `rest`. True if it was an IKE_AUTH.
+pub(super) fn answer_auth(endpoint: &mut Endpoint, now: Time, octets: &[u8], rest: &[Payload], proof: bool) -> bool {
     use super::established::Established;
     use super::signature::SignedOctets;
     use crate::wire::ike::{Id, id_type};
@@ -309,7 +309,7 @@ pub(super) fn answer_auth(endpoint: &mut Endpoint, now: Time, octets: &[u8], res
         auth_message_id: message.header.message_id,
     };
     let auth = signed.sign(&endpoint.ctx.private_key);
-    let mut answer = vec![Payload::IdR(name), Payload::Auth(auth)];
+    let mut answer = if proof { vec![Payload::IdR(name), Payload::Auth(auth)] } else { Vec::new() };
     answer.extend_from_slice(rest);
     assert!(sa.core.respond(&mut endpoint.ctx, &mut handshake.keys, &message.header, &answer).is_ok());
     sa.core.leave_half_open(&mut endpoint.ctx);
