@@ -3,6 +3,8 @@
 //! Whatever is computed here from the first shared secret on must be what strongSwan computed: key generations, IntAuth, AUTH,
 //! child keys; and every protected message must open, decode, encode and seal to the octets that travelled.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, its helpers too")]
+
 use std::path::Path;
 
 use serde_json::Value;
@@ -180,11 +182,9 @@ impl Frame {
     }
 
     fn nonce(&self) -> Vec<u8> {
-        let nonces = self
-            .clear()
-            .into_iter()
-            .filter_map(|payload| if let Payload::Nonce(nonce) = payload { Some(nonce) } else { None });
-        nonces.last().unwrap()
+        let mut payloads = self.clear().into_iter();
+        let nonce = payloads.find_map(|payload| if let Payload::Nonce(nonce) = payload { Some(nonce) } else { None });
+        nonce.unwrap()
     }
 
     fn sealed(&self) -> Option<SealedBody<'_>> {
@@ -469,13 +469,11 @@ fn a_changed_bit_anywhere_is_noticed() {
 #[test]
 fn notifies_have_their_names() {
     let capture = Capture::established().find(|capture| capture.name == "invalid-ke").unwrap();
-    let invalid_ke =
-        capture.frames.iter().filter(|frame| frame.key.is_none()).flat_map(Frame::clear).find_map(|payload| {
-            match payload {
-                Payload::Notify(notify) if notify.kind == NotifyType::INVALID_KE_PAYLOAD => Some(notify),
-                _ => None,
-            }
-        });
+    let mut payloads = capture.frames.iter().filter(|frame| frame.key.is_none()).flat_map(Frame::clear);
+    let invalid_ke = payloads.find_map(|payload| {
+        let Payload::Notify(notify) = payload else { return None };
+        (notify.kind == NotifyType::INVALID_KE_PAYLOAD).then_some(notify)
+    });
     assert_eq!(invalid_ke.unwrap().data, transform::X25519.to_be_bytes());
     assert_eq!(NotifyType::INVALID_KE_PAYLOAD.to_string(), "INVALID_KE_PAYLOAD");
     assert_eq!(NotifyType(12345).to_string(), "12345");

@@ -126,3 +126,6 @@ impl Set {
 
 const UDP_HEADER_LEN: usize = 8;
 const NON_ESP_MARKER_LEN: usize = 4;
+
+#[cfg(test)]
+mod tests;

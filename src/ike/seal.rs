@@ -151,3 +151,111 @@ pub(super) const FRAGMENT_NUMBERS_LEN: usize = 4;
 const NO_PADDING: u8 = 0;
 /// Where the IKE header has it.
 const NEXT_PAYLOAD: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::crypto::rng::Rng;
+    use crate::wire::ike::{Body, Exchange, Message, Notify, NotifyType};
+
+    const HEADER: Header = Header {
+        spi_initiator: 1,
+        spi_responder: 2,
+        exchange: Exchange::INFORMATIONAL,
+        from_initiator: true,
+        response: false,
+        message_id: 7,
+    };
+    const CIPHERS: [Cipher; 3] = [Cipher::Aes128Gcm, Cipher::Aes256Gcm, Cipher::ChaCha20Poly1305];
+
+    fn pair(cipher: Cipher) -> (Sealer, Opener) {
+        let keymat = Rng::from_number(3).array::<36>();
+        let keymat = &keymat[..cipher.keymat_len()];
+        (Sealer::new(cipher, keymat, [0xff; IV_LEN]).unwrap(), Opener::new(cipher, keymat).unwrap())
+    }
+
+    fn open(opener: &Opener, datagram: &[u8]) -> Result<Plain, Forged> {
+        match Message::parse(datagram).unwrap().body {
+            Body::Sk(sealed) => opener.open(&sealed),
+            Body::Clear(_) | Body::Skf(_) => panic!("not SK"),
+        }
+    }
+
+    #[test]
+    fn messages_round_trip() {
+        for cipher in CIPHERS {
+            let (mut sealer, opener) = pair(cipher);
+            for payloads in [vec![], vec![Payload::Notify(Notify::new(NotifyType::INITIAL_CONTACT, []))]] {
+                let plain = Plain::new(HEADER, &payloads).unwrap();
+                let opened = open(&opener, &sealer.seal(&plain).unwrap()).unwrap();
+                assert_eq!((opened.header, opened.payloads()), (HEADER, Ok(payloads)));
+                assert_eq!((opened.associated(), opened.octets()), (plain.associated(), plain.octets()));
+            }
+        }
+    }
+
+    #[test]
+    fn no_iv_comes_twice() {
+        let (mut sealer, _) = pair(Cipher::Aes256Gcm);
+        let plain = Plain::new(HEADER, &[]).unwrap();
+        let [first, second] = [(); 2].map(|()| sealer.seal(&plain).unwrap());
+        assert_eq!((&first[32..40], &second[32..40]), (&[0xff; 8][..], &[0; 8][..]));
+        assert_ne!(first[40..], second[40..]);
+    }
+
+    /// RFC 7296 §3.14: the sender chooses length and content of the padding.
+    #[test]
+    fn any_padding_is_taken_and_none_that_lies() {
+        let (mut sealer, opener) = pair(Cipher::ChaCha20Poly1305);
+        let plain = Plain::new(HEADER, &[Payload::Vendor(vec![5; 8])]).unwrap();
+        let padded = |sealer: &mut Sealer, padding: &[u8]| {
+            // `encrypt` adds a pad length of zero; an opener that sees it last takes all before it.
+            let inner = [plain.octets(), padding].concat();
+            let ike = HEADER.encode(PayloadType::SK, SK_HEAD_LEN + inner.len() + SEAL_LEN - 1).unwrap();
+            let associated =
+                head(ike, [PayloadType::VENDOR.0, 0], PAYLOAD_HEADER_LEN + inner.len() + SEAL_LEN - 1).unwrap();
+            let iv = sealer.next_iv.to_be_bytes();
+            sealer.next_iv = sealer.next_iv.wrapping_add(1);
+            let mut inner = inner;
+            let icv = sealer.aead.seal(iv, &associated, &mut inner);
+            [&associated[..], &iv, &inner, &icv].concat()
+        };
+        for padding in [&[0][..], &[9, 8, 7, 3], &[0; 1]] {
+            let opened = open(&opener, &padded(&mut sealer, padding)).unwrap();
+            assert_eq!((opened.octets(), opened.associated()), (plain.octets(), plain.associated()));
+        }
+        let all = u8::try_from(plain.octets().len()).unwrap();
+        assert!(open(&opener, &padded(&mut sealer, &[all])).unwrap().octets().is_empty());
+        for lie in [all + 1, 0xff] {
+            assert!(open(&opener, &padded(&mut sealer, &[lie])).is_err());
+        }
+    }
+
+    #[test]
+    fn another_key_and_another_header_do_not_open() {
+        for cipher in CIPHERS {
+            let (mut sealer, opener) = pair(cipher);
+            let other = Opener::new(cipher, &vec![1; cipher.keymat_len()]).unwrap();
+            let datagram = sealer.seal(&Plain::new(HEADER, &[]).unwrap()).unwrap();
+            assert!(open(&other, &datagram).is_err());
+            assert!(open(&opener, &datagram).is_ok());
+            for place in (0..24).chain([28, 29]) {
+                let mut changed = datagram.clone();
+                changed[place] ^= 1;
+                if let Ok(Message { body: Body::Sk(sealed), .. }) = Message::parse(&changed) {
+                    assert!(opener.open(&sealed).is_err(), "{place}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn too_long_for_a_payload() {
+        let (mut sealer, _) = pair(Cipher::Aes256Gcm);
+        let plain = |len| Plain::new(HEADER, &[Payload::Vendor(vec![0; len])]);
+        // An SK payload holds 65535 octets, its header and all that sealing adds included.
+        assert!(sealer.seal(&plain(65535 - 4 - SEAL_LEN - 4).unwrap()).is_ok());
+        assert_eq!(sealer.seal(&plain(65535 - 4 - SEAL_LEN - 3).unwrap()), Err(TooLong));
+        assert!(plain(65532).is_err());
+    }
+}

@@ -15,6 +15,8 @@ mod names;
 mod payload;
 mod sa;
 mod selector;
+#[cfg(test)]
+mod tests;
 
 pub use header::{Header, IKE_HEADER_LEN};
 pub use message::{Body, Chain, Garbage, Message, PAYLOAD_HEADER_LEN, SealedBody, Skf, encode_chain, encode_clear};
