@@ -28,7 +28,6 @@ pub(super) struct Node {
 pub(super) struct Datagram {
     pub(super) at: Time,
     pub(super) from: usize,
-    pub(super) to: usize,
     pub(super) octets: Vec<u8>,
 }
 
@@ -55,6 +54,11 @@ pub(super) fn private_key(node: usize) -> PrivateKey {
 
 pub(super) fn node_name(node: usize) -> String {
     ["a", "b", "c", "d"][node].to_owned()
+}
+
+/// The peers of a world are known by their numbers.
+pub(super) fn peer_id(node: usize) -> PeerId {
+    PeerId(u32::try_from(node).unwrap())
 }
 
 pub(super) fn address(node: usize) -> SocketAddr {
@@ -91,7 +95,7 @@ impl World {
         let nodes = suites.into_iter().enumerate().map(|(node, suites)| {
             let mut endpoint = endpoint(node, seed, suites, limits);
             let other = 1 - node;
-            endpoint.add_peer(PeerId(other as u32), &node_name(other), private_key(other).public());
+            endpoint.add_peer(peer_id(other), &node_name(other), private_key(other).public());
             Node { endpoint, events: Vec::new() }
         });
         World {
@@ -107,7 +111,7 @@ impl World {
     }
 
     pub(super) fn connect(&mut self, from: usize, to: usize) -> SaId {
-        let sa = self.nodes[from].endpoint.connect(self.now, PeerId(to as u32), path(from, to));
+        let sa = self.nodes[from].endpoint.connect(self.now, peer_id(to), path(from, to));
         self.drain();
         sa
     }
@@ -167,7 +171,7 @@ impl World {
             while let Some(transmit) = self.nodes[from].endpoint.poll_transmit() {
                 assert_eq!(transmit.datagram[..4], [0; 4], "the non-ESP marker");
                 let Some(to) = (0..self.nodes.len()).find(|&to| address(to) == transmit.path.remote) else { continue };
-                let datagram = Datagram { at: self.now, from, to, octets: transmit.datagram[4..].to_vec() };
+                let datagram = Datagram { at: self.now, from, octets: transmit.datagram[4..].to_vec() };
                 for (extra, octets) in (self.wire)(self.sent.len(), &datagram) {
                     self.copies += 1;
                     self.flying.insert((self.now + self.delay + extra, self.copies), (from, to, octets));
@@ -205,18 +209,17 @@ impl World {
     }
 
     pub(super) fn child_downs(&self, node: usize) -> Vec<(Time, Option<u32>, String)> {
-        let events = self.nodes[node].events.iter();
-        let down = |(at, event): &(Time, Event)| match event {
-            Event::ChildDown { spi_in, reason, .. } => Some((*at, *spi_in, reason.to_string())),
-            _ => None,
+        let down = |(at, event): &(Time, Event)| {
+            let Event::ChildDown { spi_in, reason, .. } = event else { return None };
+            Some((*at, *spi_in, reason.to_string()))
         };
-        events.filter_map(down).collect()
+        self.nodes[node].events.iter().filter_map(down).collect()
     }
 
     pub(super) fn refused(&self, node: usize) -> Vec<(Option<String>, String)> {
-        self.pick(node, |event| match event {
-            Event::Refused { name, reason, .. } => Some((name.clone(), reason.to_string())),
-            _ => None,
+        self.pick(node, |event| {
+            let Event::Refused { name, reason, .. } = event else { return None };
+            Some((name.clone(), reason.to_string()))
         })
     }
 

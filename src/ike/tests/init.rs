@@ -244,10 +244,12 @@ fn without_ml_kem_if_the_config_allows_it() {
     assert!(!world.closed(0).is_empty());
 }
 
+type Spoil = fn(&mut Vec<Payload>);
+
 #[test]
 fn answers_that_lead_nowhere() {
     let chosen = [Transform::new(TransformType::ADDKE1, transform::ML_KEM_768)];
-    let cases: [(&str, fn(&mut Vec<Payload>)); 6] = [
+    let cases: [(&str, Spoil); 6] = [
         ("without IKE_INTERMEDIATE", |p| p.retain(|p| *p != error(NotifyType::INTERMEDIATE_EXCHANGE_SUPPORTED, &[]))),
         ("Ed25519", |p| p[4] = error(NotifyType::SIGNATURE_HASH_ALGORITHMS, &[0, 2])),
         ("no nonce", |p| p.retain(|p| !matches!(p, Payload::Nonce(_)))),

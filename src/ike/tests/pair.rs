@@ -6,8 +6,7 @@ use crate::config::plan::{PostQuantum, Suites};
 use crate::crypto::kex::Method;
 use crate::crypto::rng::Rng;
 use crate::ike::endpoint::{Event, Limits, Reason, Role};
-use crate::ike::testing::{Datagram, World, path, suite, suites};
-use crate::path::PeerId;
+use crate::ike::testing::{Datagram, World, path, peer_id, suite, suites};
 use crate::time::Time;
 use crate::wire::ike::{Exchange, Message};
 
@@ -31,7 +30,7 @@ fn a_session_comes_up_with_ml_kem_and_then_costs_nothing() {
         let Event::Established { peer, role: ours, path: way, suite, began, behind_nat, .. } = event else {
             panic!("{event:?}");
         };
-        assert_eq!((*peer, *ours, *way), (PeerId(1 - node as u32), role, path(node, 1 - node)));
+        assert_eq!((*peer, *ours, *way), (peer_id(1 - node), role, path(node, 1 - node)));
         assert_eq!(suite, "aes256gcm16-prfsha256-x25519-ke1_mlkem768");
         assert!(*began < *at && !behind_nat);
         assert_eq!(world.nodes[node].endpoint.poll_timeout(), None, "an idle SA has no timer");
