@@ -156,7 +156,6 @@ pub(super) fn respond(
 fn announce(core: &mut Core, ctx: &mut Context, now: Time, peer: PeerId, handshake: &Handshake) {
     core.peer = Some(peer);
     core.since = now;
-    core.init_digest = None;
     ctx.emit(Event::Established {
         sa: core.id,
         peer,

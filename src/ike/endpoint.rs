@@ -24,8 +24,8 @@ use crate::wire::ike::{
 };
 
 pub struct Endpoint {
-    ctx: Context,
-    sas: BTreeMap<SaId, Sa>,
+    pub(super) ctx: Context,
+    pub(super) sas: BTreeMap<SaId, Sa>,
     /// By the SPI that is ours.
     by_spi: BTreeMap<u64, SaId>,
     /// SAs whose IKE_SA_INIT may be repeated, by the digest of the request (RFC 7296 §2.1).
@@ -146,7 +146,7 @@ impl Endpoint {
             if let Some(sa) = self.take(id) {
                 let digest = sa.core.init_digest;
                 let rest = sa.timeout(&mut self.ctx, now);
-                self.settle(id, digest, rest);
+                self.settle(digest, rest);
             }
         }
     }
@@ -216,7 +216,7 @@ impl Endpoint {
                 if let Some(sa) = self.take(id) {
                     let digest = sa.core.init_digest;
                     let rest = sa.receive_init(&mut self.ctx, now, path, &header, payloads, octets);
-                    self.settle(id, digest, rest);
+                    self.settle(digest, rest);
                 }
             }
             _ => self.ctx.count("ike_malformed_init"),
@@ -261,7 +261,7 @@ impl Endpoint {
         if let Some(sa) = self.take(id) {
             let digest = sa.core.init_digest;
             let rest = sa.receive(&mut self.ctx, now, path, message, octets);
-            self.settle(id, digest, rest);
+            self.settle(digest, rest);
         }
     }
 
@@ -292,7 +292,7 @@ impl Endpoint {
         if let Some(sa) = self.take(id) {
             let digest = sa.core.init_digest;
             let rest = sa.step(&mut self.ctx, step);
-            self.settle(id, digest, rest);
+            self.settle(digest, rest);
         }
     }
 
@@ -315,17 +315,23 @@ impl Endpoint {
         self.sas.insert(id, sa);
     }
 
-    /// `digest`: what its IKE_SA_INIT was known by before the step.
-    fn settle(&mut self, id: SaId, digest: Option<[u8; 32]>, rest: Option<Sa>) {
-        debug_assert!(rest.as_ref().is_none_or(|sa| sa.core.id == id), "an SA keeps its id");
-        if let Some(digest) = digest
-            && rest.as_ref().is_none_or(|sa| sa.core.init_digest.is_none())
-        {
-            self.by_request.remove(&digest);
+    /// `digest`: what its IKE_SA_INIT request is known by, for as long as the SA lives.
+    fn settle(&mut self, digest: Option<[u8; 32]>, rest: Option<Sa>) {
+        match (rest, digest) {
+            (Some(sa), _) => self.put(sa),
+            (None, Some(digest)) => {
+                self.by_request.remove(&digest);
+            }
+            (None, None) => {}
         }
-        if let Some(sa) = rest {
-            self.put(sa);
-        }
+    }
+
+    /// Puts an SA of a test's making into the place of the one that has its SPI.
+    #[cfg(test)]
+    pub(super) fn replace(&mut self, sa: Sa) {
+        let id = sa.core.id;
+        self.timers.retain(|timer| timer.1 != id);
+        self.put(sa);
     }
 
     fn next_id(&mut self) -> SaId {

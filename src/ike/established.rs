@@ -227,7 +227,7 @@ impl Established {
         child::give(core, ctx, &self.keys, None, payloads)
     }
 
-    fn ask(&mut self, core: &mut Core, ctx: &mut Context, now: Time) -> Result<(), End> {
+    pub(super) fn ask(&mut self, core: &mut Core, ctx: &mut Context, now: Time) -> Result<(), End> {
         let spi_in = core.reserve_spi(ctx);
         let nonce = ctx.rng.array::<32>().to_vec();
         let exchange = self.exchange.map(|method| kex::Initiator::generate(method, &mut ctx.rng));

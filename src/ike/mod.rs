@@ -23,6 +23,10 @@ mod propose;
 mod sa;
 pub mod seal;
 pub mod signature;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
 mod trace;
 mod window;
 

@@ -50,7 +50,7 @@ pub(super) struct Core {
     pub(super) child_spis: Vec<u32>,
     /// The source it counts for as half-open, as responder.
     pub(super) half_open: Option<IpAddr>,
-    /// Of the IKE_SA_INIT request that made it, as responder.
+    /// SHA-256 of the IKE_SA_INIT request that made it, as responder.
     pub(super) init_digest: Option<[u8; 32]>,
 }
 

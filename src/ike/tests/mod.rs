@@ -1,0 +1,8 @@
+//! Two endpoints, or one and a script, on virtual time.
+
+mod auth;
+mod child;
+mod init;
+mod life;
+mod pair;
+mod strangers;
