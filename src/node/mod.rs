@@ -269,6 +269,8 @@ impl Node {
     /// Works off what the parts have to say to each other, until they have nothing left.
     fn settle(&mut self, now: Time) {
         loop {
+            // The peer can open what is sealed under a new SA only after the answer that makes it.
+            self.send_ike();
             for control in std::mem::take(&mut self.egress.control) {
                 self.handle_control(now, control);
             }

@@ -26,6 +26,11 @@ fn next_hop(world: &World, from: usize, to: usize) -> Option<String> {
     peer.map(|peer| world.hosts[from].plan.peers[peer.0 as usize].name.clone())
 }
 
+/// Hosts 0 and 1 have a session and know the way to each other.
+fn pair_reaches(world: &World) -> bool {
+    all_up(world) && next_hop(world, 0, 1).is_some() && next_hop(world, 1, 0).is_some()
+}
+
 /// Pings until an answer comes, and says how long that one took.
 fn ping_until_answered(world: &mut World, from: usize, to: usize, limit: Duration) -> Option<Duration> {
     let end = world.now + limit;

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
 use super::super::{Mesh, Nat, World, underlay};
-use super::{all_up, lost_pings, seconds};
+use super::{lost_pings, pair_reaches, seconds};
 use crate::path::{Path, SocketId};
 
 fn public(last: u8) -> IpAddr {
@@ -17,7 +17,7 @@ fn behind_nat(seed: u64) -> World {
     let mut world = Mesh::of(seed, 2, [(0, 1, 10)]).one_way().build();
     world.hosts[0].nat = Some(Nat::new(public(1)));
     world.start_all();
-    world.run_until(seconds(5), |world| all_up(world)).expect("up");
+    world.run_until(seconds(5), |world| pair_reaches(world)).expect("up");
     world
 }
 
@@ -71,7 +71,8 @@ fn a_datagram_from_a_mesh_address_moves_nothing() {
         tap.borrow_mut().push(seen.payload.to_vec());
         false
     }));
-    lost_pings(&mut world, 0, 1, seconds(1));
+    let ping = world.ping(0, super::super::address4(0), super::super::address4(1));
+    assert!(world.answer(ping).is_none());
     world.wires.get_mut(&(0, 1)).unwrap().filter = None;
     let before = world.peer(1, "n0").links[0].remote.clone();
     let inside = SocketAddr::new(super::super::address4(0), 4500);

@@ -1,7 +1,7 @@
 //! Beginnings: both sides at once (D3), loss during the handshake, a peer that comes back as somebody who remembers nothing.
 
 use super::super::{Mesh, World};
-use super::{all_up, lost_pings, millis, ping_until_answered, seconds};
+use super::{all_up, lost_pings, millis, pair_reaches, ping_until_answered, seconds};
 
 /// One session at both ends, with matching SPIs, and one neighbour.
 fn one_session(world: &World) -> Result<(), String> {
@@ -28,7 +28,7 @@ fn both_at_once(delay: u64, loss: u32, seeds: std::ops::Range<u64>) {
         world.run(limit);
         world.change(0, 1, |wire| wire.loss = 0);
         // A DELETE or a Hello may be under way.
-        let settled = world.run_until(seconds(5), |world| one_session(world).is_ok() && all_up(world));
+        let settled = world.run_until(seconds(5), |world| one_session(world).is_ok() && pair_reaches(world));
         assert!(settled.is_some(), "seed {seed}, {delay} ms, {loss} %: {:?}", one_session(&world));
         if loss == 0 {
             for host in 0..2 {
@@ -83,7 +83,7 @@ fn reordering_and_doubling_lose_nothing() {
         let mut world = Mesh::of(seed, 2, [(0, 1, 10)]).build();
         world.change(0, 1, |wire| (wire.duplicate, wire.reorder, wire.held) = (30, 30, millis(25)));
         world.start_all();
-        assert!(world.run_until(seconds(5), |world| all_up(world)).is_some(), "seed {seed}");
+        assert!(world.run_until(seconds(5), |world| pair_reaches(world)).is_some(), "seed {seed}");
         assert_eq!(lost_pings(&mut world, 0, 1, seconds(10)), 0, "seed {seed}");
     }
 }
@@ -95,7 +95,7 @@ fn a_peer_that_restarts_with_the_same_identity() {
             let mesh = Mesh::of(seed, 2, [(0, 1, 10)]);
             let mut world = if one_way { mesh.one_way() } else { mesh }.build();
             world.start_all();
-            world.run_until(seconds(5), |world| all_up(world)).expect("up");
+            world.run_until(seconds(5), |world| pair_reaches(world)).expect("up");
             let pause = world.rng.below(20_000);
             world.run(millis(u64::from(pause)));
             world.kill(restarted);

@@ -87,3 +87,15 @@ fn ipv4_and_ipv6_and_a_source_specific_route_reach_their_place() {
     assert!(world.hosts[0].kernel.contains(&special));
     assert!(world.hosts[0].kernel.contains(&Prefix::host(address4(2))));
 }
+
+#[test]
+fn a_new_pair_reaches_each_other_within_two_seconds() {
+    for seed in 0..20 {
+        let mut world = Mesh::of(seed, 2, [(0, 1, 50)]).one_way().build();
+        world.start_all();
+        let up = world.run_until(seconds(5), |world| all_up(world)).expect("up");
+        let both = |world: &mut World| next_hop(world, 0, 1).is_some() && next_hop(world, 1, 0).is_some();
+        let reach = world.run_until(seconds(20), both).expect("routes");
+        assert!(up + reach < seconds(2), "seed {seed}: up after {up:?}, routes {reach:?} later");
+    }
+}
