@@ -87,8 +87,10 @@ impl Speaker {
             return;
         }
         let better = destination.forbidden_gain(now, self.intervals.hello, |c| self.is_feasible(prefix, c));
-        if let Some((router_id, neighbour)) = better.map(|c| (c.router_id, c.neighbour)) {
-            self.ask(now, prefix, router_id, Some(neighbour));
+        if let Some(better) = better.copied()
+            && let Some(seqno) = self.sources.seqno_for(prefix, better.router_id, better.received.metric)
+        {
+            self.ask_for(now, prefix, better.router_id, seqno, Some(better.neighbour));
         }
     }
 
