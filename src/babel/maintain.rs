@@ -5,7 +5,7 @@ use super::route::half_life;
 use super::speaker::{Speaker, UPDATE_TICKS};
 use crate::prefix::Prefix;
 use crate::time::Time;
-use crate::wire::babel::Tlv;
+use crate::wire::babel::{INFINITY, Tlv};
 
 impl Speaker {
     pub(super) fn work(&mut self, now: Time) {
@@ -17,6 +17,7 @@ impl Speaker {
             self.forget_the_gone(now);
             self.review_routes(now);
             self.sources.collect_garbage(now);
+            self.ask_the_silent();
             self.greet_everyone(now);
         }
     }
@@ -94,6 +95,20 @@ impl Speaker {
         }
     }
 
+    /// A neighbour has no routes, or what we asked at its first Hello was lost.
+    fn ask_the_silent(&mut self) {
+        let mut silent = Vec::new();
+        for (id, peer) in &mut self.neighbours {
+            if peer.cost < INFINITY && peer.routes == 0 && peer.unanswered < MAX_UNANSWERED {
+                peer.unanswered += 1;
+                silent.push(*id);
+            }
+        }
+        for id in silent {
+            self.tell(id, Tlv::RouteRequest { prefix: None });
+        }
+    }
+
     fn greet_everyone(&mut self, now: Time) {
         let gap = self.intervals.dump_gap();
         for (index, link) in (0..UPDATE_TICKS).cycle().zip(self.links.values_mut()) {
@@ -105,3 +120,5 @@ impl Speaker {
         }
     }
 }
+
+const MAX_UNANSWERED: u32 = 3;

@@ -168,6 +168,8 @@ fn jitter_is_not_passed_on() {
         let raised: u32 = seqnos(&net).iter().zip(before).map(|(now, then)| u32::from(now.wrapping_sub(then))).sum();
         let switches: u32 = net.nodes.iter().flat_map(|node| node.switches.values()).sum();
         let octets = net.octets.iter().sum::<usize>() - octets;
-        println!("{raised} {switches} {octets} {}", net.wires.len());
+        assert!(raised <= 20, "seed {seed}: {raised} seqnos in ten minutes");
+        assert!(switches <= 40, "seed {seed}: {switches} switches of 72 routes in ten minutes");
+        assert!(octets < net.wires.len() * 600 * 2 * 40, "seed {seed}: {octets} octets");
     }
 }

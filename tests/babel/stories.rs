@@ -90,6 +90,21 @@ fn near_equal_paths_do_not_flap() {
     }
 }
 
+/// The first packets are lost in one direction or both: everything is asked for again.
+#[test]
+fn a_lossy_start() {
+    for seed in 0..40 {
+        let mut net = Net::new(seed, 2);
+        net.announce(0, &["10.8.0.0/16"]);
+        net.announce(1, &["10.9.0.0/16"]);
+        net.wire(0, 1, 20);
+        net.wires[0].loss = if seed % 2 == 0 { [40, 40] } else { [80, 0] };
+        net.run_for(Duration::from_millis(seed * 100));
+        net.wires[0].loss = [0, 0];
+        net.wait(9, "routes", |net| net.has_route(0, "10.9.0.0/16") && net.has_route(1, "10.8.0.0/16"));
+    }
+}
+
 /// An outage that nobody announces.
 #[test]
 fn silence_is_found_in_time() {
