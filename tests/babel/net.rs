@@ -26,6 +26,7 @@ pub(crate) struct Net {
     pub(crate) octets: Vec<usize>,
     pub(crate) rng: Rng,
     seed: u64,
+    hello: Duration,
     /// Prefixes with several origins, for which RFC 8966 §1.1 allows loops that end by themselves.
     shared: Vec<Prefix>,
     check: bool,
@@ -65,12 +66,17 @@ struct Flight {
 
 impl Net {
     pub(crate) fn new(seed: u64, nodes: usize) -> Net {
+        Net::with_hello(seed, nodes, HELLO)
+    }
+
+    pub(crate) fn with_hello(seed: u64, nodes: usize, hello: Duration) -> Net {
         let mut rng = Rng::from_number(seed);
-        let nodes = (0..nodes).map(|index| Node::new(&mut rng, index, Time::ZERO, Duration::ZERO)).collect();
+        let nodes = (0..nodes).map(|index| Node::new(&mut rng, index, hello, Time::ZERO, Duration::ZERO)).collect();
         Net {
             now: Time::ZERO,
             nodes,
             wires: Vec::new(),
+            hello,
             packets: 0,
             wakes: 0,
             octets: Vec::new(),
@@ -120,7 +126,7 @@ impl Net {
     pub(crate) fn restart(&mut self, node: usize, ahead: Duration) {
         let boots = self.nodes[node].boots + 1;
         let now = self.now + ahead;
-        self.nodes[node] = Node::new(&mut self.rng, node, now, ahead);
+        self.nodes[node] = Node::new(&mut self.rng, node, self.hello, now, ahead);
         self.nodes[node].boots = boots;
         for wire in 0..self.wires.len() {
             if self.wires[wire].up && self.wires[wire].ends.contains(&node) {
@@ -336,8 +342,8 @@ impl Net {
 }
 
 impl Node {
-    fn new(rng: &mut Rng, index: usize, now: Time, ahead: Duration) -> Node {
-        let settings = Settings { router_id: router_id(index), hello_interval: HELLO };
+    fn new(rng: &mut Rng, index: usize, hello: Duration, now: Time, ahead: Duration) -> Node {
+        let settings = Settings { router_id: router_id(index), hello_interval: hello };
         let speaker = Speaker::new(settings, rng.fork(), now);
         Node { speaker, ahead, switches: BTreeMap::new(), table: BTreeMap::new(), boots: 0 }
     }

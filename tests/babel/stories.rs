@@ -121,6 +121,26 @@ fn silence_is_found_in_time() {
     }
 }
 
+#[test]
+fn everything_follows_the_hello_interval() {
+    for (hello_ms, at_most_ms) in [(250, 875), (1000, 3500), (10_000, 35_000)] {
+        let mut net = Net::with_hello(1, 3, Duration::from_millis(hello_ms));
+        net.wire(0, 2, 132);
+        net.wire(0, 1, 20);
+        net.wire(1, 2, 20);
+        net.announce(2, &["10.9.0.0/16"]);
+        net.wait(5, "relay", |net| net.goes(0, "10.9.0.0/16", 1));
+        net.run(10 * hello_ms / 1000);
+        net.wires[1].up = false;
+        let took = net.wait(60, "direct", |net| net.goes(0, "10.9.0.0/16", 0));
+        assert!(took <= Duration::from_millis(at_most_ms + 300), "{hello_ms} ms: {took:?}");
+        net.wires[2].up = false;
+        net.wires[0].up = false;
+        let took = net.wait(60, "nothing", |net| !net.has_route(0, "10.9.0.0/16"));
+        assert!(took <= Duration::from_millis(at_most_ms + 300), "{hello_ms} ms: {took:?}");
+    }
+}
+
 /// The only way stays in use although a third of its packets is lost, and costs accordingly.
 #[test]
 fn loss_costs_but_does_not_cut() {
