@@ -44,11 +44,17 @@ impl Link {
             self.hello.at.map(|at| (at, "babel hello")),
             self.triggered.at.map(|at| (at, "babel triggered update")),
             self.dump.at.map(|at| (at, "babel full update")),
-            (!self.unicast.is_empty()).then_some((Time::ZERO, "babel request")),
+            self.may_whisper().then_some((Time::ZERO, "babel request")),
         ]
         .into_iter()
         .flatten()
         .min()
+    }
+
+    /// Whether something waits for one neighbour. It does not overtake our Hello: a neighbour that does not know us yet would
+    /// drop it.
+    pub(super) fn may_whisper(&self) -> bool {
+        !self.unicast.is_empty() && self.hello.at.is_none()
     }
 
     /// Queues a TLV for one neighbour; what is too much is left out, for all of it is asked for again.

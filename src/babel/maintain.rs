@@ -5,7 +5,7 @@ use super::route::half_life;
 use super::speaker::{Speaker, UPDATE_TICKS};
 use crate::prefix::Prefix;
 use crate::time::Time;
-use crate::wire::babel::Tlv;
+use crate::wire::babel::{INFINITY, Tlv};
 
 impl Speaker {
     pub(super) fn work(&mut self, now: Time) {
@@ -17,6 +17,7 @@ impl Speaker {
             self.forget_the_gone(now);
             self.review_routes(now);
             self.sources.collect_garbage(now);
+            self.ask_the_silent();
             self.greet_everyone(now);
         }
     }
@@ -87,8 +88,24 @@ impl Speaker {
             return;
         }
         let better = destination.forbidden_gain(now, self.intervals.hello, |c| self.is_feasible(prefix, c));
-        if let Some((router_id, neighbour)) = better.map(|c| (c.router_id, c.neighbour)) {
-            self.ask(now, prefix, router_id, Some(neighbour));
+        if let Some(better) = better.copied()
+            && let Some(seqno) = self.sources.seqno_for(prefix, better.router_id, better.received.metric)
+        {
+            self.ask_for(now, prefix, better.router_id, seqno, Some(better.neighbour));
+        }
+    }
+
+    /// A neighbour has no routes, or what we asked at its first Hello was lost.
+    fn ask_the_silent(&mut self) {
+        let mut silent = Vec::new();
+        for (id, peer) in &mut self.neighbours {
+            if peer.cost < INFINITY && peer.routes == 0 && peer.unanswered < MAX_UNANSWERED {
+                peer.unanswered += 1;
+                silent.push(*id);
+            }
+        }
+        for id in silent {
+            self.tell(id, Tlv::RouteRequest { prefix: None });
         }
     }
 
@@ -103,3 +120,5 @@ impl Speaker {
         }
     }
 }
+
+const MAX_UNANSWERED: u32 = 3;

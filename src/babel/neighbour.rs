@@ -26,6 +26,8 @@ pub(super) struct Neighbour {
     pub(super) last_ihu: Option<Time>,
     /// What our last IHU said, or the next one will.
     pub(super) told_rxcost: u16,
+    /// How often it was asked for everything without giving us any route.
+    pub(super) unanswered: u32,
     /// How many routes it gave us.
     pub(super) routes: usize,
     multicast: History,
@@ -46,6 +48,7 @@ impl Neighbour {
             last_hello: None,
             last_ihu: None,
             told_rxcost: INFINITY,
+            unanswered: 0,
             routes: 0,
             multicast: History::default(),
             unicast: History::default(),

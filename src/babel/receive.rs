@@ -114,7 +114,10 @@ impl Speaker {
 
     fn update(&mut self, now: Time, id: NeighbourId, update: &Update) {
         let Some(prefix) = update.prefix else {
-            return self.retract_all(now, |neighbour| neighbour == id);
+            if self.neighbours.get(&id).is_some_and(|peer| peer.routes > 0) {
+                self.retract_all(now, |neighbour| neighbour == id);
+            }
+            return;
         };
         match update.origin {
             // RFC 8966 §3.5.3. A route that leads back to us is none: whatever the neighbour told before is void too.

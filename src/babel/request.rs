@@ -70,7 +70,19 @@ impl Speaker {
 
     /// Sends a request, unless one is under way; `to` is the neighbour whose route is wanted, else all that have one.
     pub(super) fn ask(&mut self, now: Time, prefix: Prefix, router_id: RouterId, to: Option<NeighbourId>) {
-        let Some(seqno) = self.sources.seqno_to_ask(prefix, router_id) else { return };
+        if let Some(seqno) = self.sources.seqno_to_ask(prefix, router_id) {
+            self.ask_for(now, prefix, router_id, seqno, to);
+        }
+    }
+
+    pub(super) fn ask_for(
+        &mut self,
+        now: Time,
+        prefix: Prefix,
+        router_id: RouterId,
+        seqno: u16,
+        to: Option<NeighbourId>,
+    ) {
         let due = now + self.intervals.hello / 2;
         match self.requests.entry((prefix, router_id), seqno, due) {
             None => self.count("babel too many requests"),

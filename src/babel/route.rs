@@ -52,12 +52,15 @@ impl Candidate {
     /// The route's metric over a link of this cost (RFC 8966 §3.5.2: strictly larger than received, capped).
     pub(super) fn set_cost(&mut self, now: Time, cost: u16, half_life: Duration) {
         let metric = self.received.metric.saturating_add(cost);
+        let double = Smoothed::new(now, u32::from(metric) * 2);
         if self.metric == INFINITY {
             // A route that was not there has to prove itself: it counts double at first, so that one which comes and goes
-            // does not pull the traffic after it, while one that is twice as good wins at once.
-            self.smoothed = Smoothed::new(now, u32::from(metric) * 2);
+            // does not pull the traffic after it.
+            self.smoothed = double;
         } else {
             self.smoothed.follow(now, self.metric, half_life);
+            // But it counts no more than double, so that one which is twice as good wins at once.
+            self.smoothed = self.smoothed.min(double);
         }
         self.metric = metric;
     }
@@ -153,10 +156,13 @@ impl Destination {
             .iter()
             .filter(usable)
             .filter(|c| c.metric < current.metric && c.smoothed(now, half_life) < average)
-            .min_by_key(|c| (c.smoothed(now, half_life), c.neighbour))
-            .map(choice);
-        let current = choice(current);
-        if self.damping.permits(now, hello, challenger.is_some()) { challenger } else { Some(current) }
+            .min_by_key(|c| (c.smoothed(now, half_life), c.neighbour));
+        let gain = challenger.map(|c| {
+            let clear = c.metric < current.metric - current.metric / 8;
+            if clear && c.smoothed(now, half_life) < average - average / 8 { Gain::Clear } else { Gain::Slight }
+        });
+        let (current, challenger) = (choice(current), challenger.map(choice));
+        if self.damping.permits(now, hello, gain) { challenger } else { Some(current) }
     }
 
     /// The best route that feasibility forbids, if it would be better than the chosen one by more than noise, now and on
@@ -177,8 +183,16 @@ impl Destination {
     }
 }
 
-/// Switches between routes that are all usable: the first is free, then each needs a better route for longer, or two paths
-/// that slow down under load would pass the load between them for ever.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Gain {
+    /// More than an eighth.
+    Clear,
+    /// Nothing that a user would notice, so there is time.
+    Slight,
+}
+
+/// Switches between routes that are all usable: the first is free if it is worth much, then each needs a better route for
+/// longer, or two paths that slow down under load would pass the load between them for ever.
 #[derive(Default)]
 struct Damping {
     better_since: Option<Time>,
@@ -188,14 +202,15 @@ struct Damping {
 
 impl Damping {
     /// Called at every decision; the answer yes is taken.
-    fn permits(&mut self, now: Time, hello: Duration, better: bool) -> bool {
-        if !better {
+    fn permits(&mut self, now: Time, hello: Duration, gain: Option<Gain>) -> bool {
+        let Some(gain) = gain else {
             self.better_since = None;
             return false;
-        }
+        };
         let calm = now.since(self.switched_at).as_micros() / (hello * CALM_HELLOS).as_micros().max(1);
-        let recent = self.switches.saturating_sub(u32::try_from(calm).unwrap_or(u32::MAX)).min(4);
-        let wait = if recent < 2 { Duration::ZERO } else { hello * (1 << recent) };
+        let recent = self.switches.saturating_sub(u32::try_from(calm).unwrap_or(u32::MAX)).min(3);
+        let wait = WAITS.get(usize::try_from(recent).unwrap_or(usize::MAX)).copied().unwrap_or(LONGEST_WAIT);
+        let wait = hello * if gain == Gain::Slight { wait.max(SLIGHT_WAIT) } else { wait };
         let since = *self.better_since.get_or_insert(now);
         if now.since(since) < wait {
             return false;
@@ -213,6 +228,10 @@ pub(super) fn half_life(hello: Duration) -> Duration {
 /// Stands for our own router-id, which is no neighbour's.
 pub(super) const OURS: RouterId = [0; 8];
 const STATIC_METRIC: u16 = 96;
+/// How long a route has to be better, in Hello intervals: by the number of recent switches, and at least if by little.
+const WAITS: [u32; 3] = [0, 2, 8];
+const SLIGHT_WAIT: u32 = 8;
+const LONGEST_WAIT: u32 = 16;
 /// After so many Hello intervals without a switch one switch is forgotten.
 const CALM_HELLOS: u32 = 15;
 
@@ -253,9 +272,8 @@ mod tests {
         let mut destination = Destination { candidates: vec![candidate(at(0), 1, 264)], ..Default::default() };
         decide(&mut destination, at(0));
         destination.candidates.push(candidate(at(100), 2, 252));
-        assert_eq!(decide(&mut destination, at(100)), Some(1));
-        assert_eq!(decide(&mut destination, at(132)), Some(1));
-        assert_eq!(decide(&mut destination, at(140)), Some(2));
+        let switched = (100..300).step_by(4).find(|second| decide(&mut destination, at(*second)) == Some(2));
+        assert!(switched.is_some_and(|second| (160..=180).contains(&second)), "{switched:?}");
         destination.candidates.push(candidate(at(300), 3, 100));
         assert_eq!(decide(&mut destination, at(300)), Some(3));
     }

@@ -74,6 +74,9 @@ impl Speaker {
             let state = if cost == INFINITY { "lost" } else { "usable" };
             log::info!("babel: neighbour {} on link {} is {state}", peer.address, peer.link.0);
         }
+        if peer.cost == INFINITY {
+            peer.unanswered = 0;
+        }
         peer.cost = cost;
         if peer.routes == 0 {
             return;

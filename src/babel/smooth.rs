@@ -23,6 +23,11 @@ impl Smoothed {
         if self.value > target { target + rest } else { target - rest }
     }
 
+    /// The lower of two that were fixed at the same time.
+    pub(super) fn min(self, other: Smoothed) -> Smoothed {
+        if other.value < self.value { other } else { self }
+    }
+
     /// Fixes the value at `now`, before the target changes.
     pub(super) fn follow(&mut self, now: Time, target: u16, half_life: Duration) {
         *self = Smoothed { value: self.value(now, target, half_life), at: now };

@@ -57,6 +57,13 @@ impl Sources {
         self.table.get(&(prefix, router_id)).map(|source| source.best.seqno.wrapping_add(1))
     }
 
+    /// The lowest seqno with which a route of this metric becomes feasible: where it only lags behind, nobody needs to raise
+    /// anything, or neighbours that wait for each other's updates would raise it for ever.
+    pub(super) fn seqno_for(&self, prefix: Prefix, router_id: RouterId, metric: u16) -> Option<u16> {
+        let best = self.table.get(&(prefix, router_id))?.best;
+        Some(if metric < best.metric { best.seqno } else { best.seqno.wrapping_add(1) })
+    }
+
     pub(super) fn collect_garbage(&mut self, now: Time) {
         self.table.retain(|_, source| source.expires > now);
     }
@@ -92,6 +99,8 @@ mod tests {
         sources.announced(Time::ZERO, prefix(), id, at(7, 300));
         assert!(!sources.is_feasible(prefix(), id, at(7, 200)), "a worse announcement does not raise the bar");
         assert_eq!(sources.seqno_to_ask(prefix(), id), Some(8));
+        assert_eq!(sources.seqno_for(prefix(), id, 99), Some(7));
+        assert_eq!(sources.seqno_for(prefix(), id, 100), Some(8));
     }
 
     #[test]

@@ -163,7 +163,7 @@ impl Speaker {
 
 /// What waits for the first of the neighbours on the queue.
 fn send_unicast(id: LinkId, link: &mut Link) -> Option<Transmit> {
-    let to = link.unicast.front()?.0;
+    let to = link.unicast.front().filter(|_| link.may_whisper())?.0;
     let mut packet = Packet::new(link.limit, link.address);
     while link.unicast.front().is_some_and(|(other, tlv)| *other == to && packet.push(tlv)) {
         link.unicast.pop_front();
