@@ -603,6 +603,8 @@ fn wrong_types_and_other_values() {
     ] {
         assert_eq!(folder.error(fields), message);
     }
+    let twice = "\"announce\": [\"10.66.0.0/24\"], \"tun\": { \"addresses\": [\"10.66.0.3/24\"] }";
+    assert_eq!(folder.warning(twice), "announce[0]: announced anyway, because it is tun.addresses[0]");
     let long = folder.error(&format!("\"control\": \"/{}\"", "x".repeat(107)));
     assert_eq!(long, "control: the path of a unix socket has at most 107 octets");
     let pinned = format!("\"nodes\": [{}]", node("a", 2, ", \"pin_port\": true"));

@@ -7,7 +7,7 @@ use argh::FromArgs;
 use super::{Exit, check, complain, default_config, logging};
 use crate::config::check::log_problem;
 use crate::config::load::{Loaded, load};
-use crate::config::plan::Plan;
+use crate::daemon::{self, Options};
 
 /// Run the node until it is told to stop.
 #[derive(FromArgs)]
@@ -20,6 +20,14 @@ pub(super) struct Run {
     /// what to log: off, error, warn, info, debug or trace, also for parts: info,wattle::ike=debug
     #[argh(option)]
     log: Option<String>,
+
+    /// where the name servers are found (/etc/resolv.conf)
+    #[argh(option, default = "Options::default().resolv_conf")]
+    resolv_conf: PathBuf,
+
+    /// names that need no name server (/etc/hosts)
+    #[argh(option, default = "Options::default().hosts")]
+    hosts: PathBuf,
 }
 
 impl Run {
@@ -50,14 +58,9 @@ impl Run {
         for warning in &report.warnings {
             log::warn!("{warning}");
         }
-        match daemon(plan) {
+        match daemon::run(plan, Options { resolv_conf: self.resolv_conf, hosts: self.hosts }) {
             Ok(()) => Exit::Fine,
-            Err(message) => complain(Exit::Problem, &message),
+            Err(error) => complain(Exit::Problem, &error.to_string()),
         }
     }
-}
-
-/// Stands in for `crate::daemon::run` until the branch that has it is merged.
-fn daemon(plan: Plan) -> Result<(), String> {
-    Err(format!("this build has no daemon to run {}", plan.name))
 }

@@ -2,7 +2,7 @@
 //!
 //! `serde_json` stops at the first error and forgets positions and duplicate keys; a person wants every problem at once.
 //! What is usual in hand-written files (a comment, a comma too many or too few) is reported and read past; the rest of the
-//! syntax is strict. Nothing is allocated beyond the size of the input, and the depth is limited.
+//! syntax is strict. Memory grows in proportion to the input, and the depth is limited.
 
 use std::fmt;
 use std::iter::Peekable;

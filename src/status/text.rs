@@ -387,8 +387,10 @@ fn refusal(refused: &Refused) -> String {
     format!("{name} from {}: {}", clean(&refused.from), clean(&refused.reason))
 }
 
+/// Why the peer is not up: its own words, or those of a tunnel.
 fn reason(peer: &Peer) -> Option<String> {
-    match (peer.state, &peer.reason) {
+    let of_links = || peer.links.iter().find_map(|link| link.reason.as_ref());
+    match (peer.state, peer.reason.as_ref().or_else(of_links)) {
         (State::Up, _) => None,
         (_, Some(reason)) => Some(clean(reason)),
         (State::Waiting, None) => Some("has no endpoint here and has not dialled us".to_owned()),

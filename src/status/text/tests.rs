@@ -141,6 +141,14 @@ fn status_without_a_problem() {
 }
 
 #[test]
+fn a_peer_without_words_of_its_own_shows_those_of_its_tunnel() {
+    let mut dead = link(1, "203.0.113.7:4500", State::Down);
+    dead.reason = Some("cannot resolve vpn.example: no answer from 192.0.2.53".to_owned());
+    let text = status(&snapshot(vec![peer("frankfurt", State::Down, None, vec![dead])]), 80);
+    assert!(text.contains("\n           cannot resolve vpn.example: no answer from 192.0.2.53\n"), "{text}");
+}
+
+#[test]
 fn status_of_a_relay_without_peers() {
     let mut snapshot = snapshot(vec![]);
     snapshot.tun = None;
