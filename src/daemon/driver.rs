@@ -17,7 +17,7 @@ use smol::stream::Stream as _;
 use smol::{LocalExecutor, Timer, future};
 
 use super::clock::Clock;
-use super::errors::{Trouble, reason, words};
+use super::errors::{Trouble, reason};
 use super::link;
 use crate::config::plan::Plan;
 use crate::node::{Node, Output};
@@ -26,6 +26,7 @@ use crate::os::resolve::Resolver;
 use crate::os::signals::{Signal, Signals};
 use crate::os::tun::Tun;
 use crate::os::udp::{Batch, Udp};
+use crate::os::words;
 use crate::path::Path;
 use crate::prefix::Prefix;
 use crate::status::model::{Answer, Request};
@@ -318,7 +319,7 @@ impl Driver<'_> {
                         self.system.tun = Some(tun);
                         return;
                     }
-                    Err(error) => error.to_string(),
+                    Err(error) => words(&error),
                 }
             }
             Err(error) => error.to_string(),
