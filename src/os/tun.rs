@@ -63,6 +63,11 @@ impl Tun {
         self.ready
     }
 
+    /// Whether there may be more to read, as far as is known.
+    pub fn is_ready(&self) -> bool {
+        self.ready
+    }
+
     /// One packet; `None` when there is none.
     ///
     /// # Errors

@@ -112,12 +112,15 @@ impl Udp {
 
     /// Learns which sockets have something to read; `true` if any has.
     pub fn poll_readable(&mut self, context: &mut Context<'_>) -> bool {
-        let mut any = false;
         for half in &mut self.sockets {
             half.ready = half.ready || half.io.poll_readable(context).is_ready();
-            any |= half.ready;
         }
-        any
+        self.is_ready()
+    }
+
+    /// Whether a socket may have more to read, as far as is known.
+    pub fn is_ready(&self) -> bool {
+        self.sockets.iter().any(|half| half.ready)
     }
 
     /// One batch from the nth socket; `false` if there was nothing.
