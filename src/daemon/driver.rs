@@ -17,7 +17,7 @@ use smol::stream::Stream as _;
 use smol::{LocalExecutor, Timer, future};
 
 use super::clock::Clock;
-use super::errors::{Trouble, reason, words};
+use super::errors::{Trouble, reason};
 use super::link;
 use crate::config::plan::Plan;
 use crate::node::{Node, Output};
@@ -26,6 +26,7 @@ use crate::os::resolve::Resolver;
 use crate::os::signals::{Signal, Signals};
 use crate::os::tun::Tun;
 use crate::os::udp::{Batch, Udp};
+use crate::os::words;
 use crate::path::Path;
 use crate::prefix::Prefix;
 use crate::status::model::{Answer, Request};
@@ -126,17 +127,15 @@ impl Driver<'_> {
 
     /// At most one batch from each source; `true` if one of them may have more.
     fn read(&mut self) -> bool {
-        let mut more = false;
         let mut socket = 0;
         while socket < self.system.udp.sockets() {
             if self.system.udp.receive(socket, &mut self.batch) {
                 self.take_datagrams();
                 self.drain();
-                more = true;
             }
             socket += 1;
         }
-        more |= self.read_tun();
+        self.read_tun();
         let answers = std::mem::take(&mut self.answers);
         if !answers.is_empty() {
             let now = self.clock.now();
@@ -146,7 +145,7 @@ impl Driver<'_> {
             }
             self.drain();
         }
-        more
+        self.system.udp.is_ready() || self.system.tun.as_ref().is_some_and(Tun::is_ready)
     }
 
     fn take_datagrams(&mut self) {
@@ -165,7 +164,7 @@ impl Driver<'_> {
         });
     }
 
-    fn read_tun(&mut self) -> bool {
+    fn read_tun(&mut self) {
         let mut count = 0;
         let mut failed = None;
         if let Some(tun) = &mut self.system.tun {
@@ -189,7 +188,6 @@ impl Driver<'_> {
         if let Some(error) = failed {
             self.lose_tun(&error);
         }
-        count == INNER_BATCH
     }
 
     /// Hands out everything that the node has for the system.
@@ -318,7 +316,7 @@ impl Driver<'_> {
                         self.system.tun = Some(tun);
                         return;
                     }
-                    Err(error) => error.to_string(),
+                    Err(error) => words(&error),
                 }
             }
             Err(error) => error.to_string(),

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
 
+use crate::os::words;
+
 /// Places that datagrams did not go out to, and the last error of each.
 #[derive(Debug, Default)]
 pub(super) struct Trouble {
@@ -27,12 +29,6 @@ impl Trouble {
             log::info!("sending to {place} works again");
         }
     }
-}
-
-/// The system's words for an error, without the number.
-pub(super) fn words(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split_once(" (os error").map_or(text.clone(), |(words, _)| words.to_owned())
 }
 
 /// The reason under which datagrams that could not be sent are counted.
@@ -64,10 +60,5 @@ mod tests {
         assert_eq!(trouble.places.len(), MOST);
         trouble.clear(IpAddr::V4(7.into()));
         assert_eq!(trouble.places.len(), MOST - 1);
-    }
-
-    #[test]
-    fn words_have_no_number() {
-        assert_eq!(words(&io::Error::from_raw_os_error(libc::ENETUNREACH)), "Network is unreachable");
     }
 }

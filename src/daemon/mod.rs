@@ -17,6 +17,7 @@ use crate::os::resolve::Resolver;
 use crate::os::signals::Signals;
 use crate::os::tun::{Tun, TunError};
 use crate::os::udp::{OpenError, Udp};
+use crate::os::words;
 use crate::path::SocketId;
 use crate::status::server::{BindError, Server};
 
@@ -37,13 +38,13 @@ pub enum StartError {
     Tun(#[from] TunError),
     #[error("{0}")]
     Control(#[from] BindError),
-    #[error("cannot set up routes (netlink): {0}; run as root or give CAP_NET_ADMIN")]
+    #[error("cannot set up routes (netlink): {}; run as root or give CAP_NET_ADMIN", words(_0))]
     Kernel(io::Error),
-    #[error("cannot set up {name}: {error}; run as root or give CAP_NET_ADMIN")]
+    #[error("cannot set up {name}: {}; run as root or give CAP_NET_ADMIN", words(error))]
     Device { name: String, error: io::Error },
     #[error("the system gives no random numbers: {0}")]
     Random(#[from] getrandom::Error),
-    #[error("cannot receive signals: {0}")]
+    #[error("cannot receive signals: {}", words(_0))]
     Signals(io::Error),
 }
 

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use ipnet::IpNet;
 
 use super::netlink::{self, Address, Event, Listener, Route, Rule, Socket};
+use super::words;
 use crate::prefix::Prefix;
 
 /// Where our routes and rules stand.
@@ -183,7 +184,7 @@ impl Kernel {
         self.link = None;
         self.routes.clear();
         if let Err(error) = self.flush() {
-            log::warn!("cannot remove our routes: {error}; they go at the next start");
+            log::warn!("cannot remove our routes: {}; they go at the next start", words(&error));
         }
     }
 
@@ -347,7 +348,7 @@ impl Kernel {
         let Err(error) = result else { return };
         let family = if ipv4 { "IPv4" } else { "IPv6" };
         if self.said.insert((what, ipv4, error.raw_os_error().unwrap_or(0))) {
-            log::warn!("the kernel does not let us {what} ({family}): {error}; going on without");
+            log::warn!("the kernel does not let us {what} ({family}): {}; going on without", words(error));
         }
     }
 }

@@ -11,3 +11,17 @@ pub mod signals;
 mod sys;
 pub mod tun;
 pub mod udp;
+
+/// The system's words for an error, without the number that the standard library appends.
+pub fn words(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split_once(" (os error").map_or(text.clone(), |(words, _)| words.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn words_have_no_number() {
+        assert_eq!(super::words(&std::io::Error::from_raw_os_error(libc::ENETUNREACH)), "Network is unreachable");
+    }
+}

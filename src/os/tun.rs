@@ -10,7 +10,7 @@ use std::task::Context;
 use smol::Async;
 use tun::AbstractDevice as _;
 
-use super::sys;
+use super::{sys, words};
 
 pub struct Tun {
     file: Async<File>,
@@ -22,15 +22,18 @@ pub struct Tun {
 
 #[derive(Debug, thiserror::Error)]
 pub enum TunError {
-    #[error("cannot open /dev/net/tun: {0}; run as root or give CAP_NET_ADMIN; in a container pass the device")]
+    #[error(
+        "cannot open /dev/net/tun: {}; run as root or give CAP_NET_ADMIN; in a container pass the device",
+        words(_0)
+    )]
     Device(io::Error),
-    #[error("cannot make {name}: {error}; run as root or give CAP_NET_ADMIN")]
+    #[error("cannot make {name}: {}; run as root or give CAP_NET_ADMIN", words(error))]
     NotPermitted { name: String, error: io::Error },
     #[error("cannot make {name}: another program has this device open (another wattle?)")]
     Busy { name: String },
     #[error("cannot make {name}: a device of this name and of another kind exists, or the name is not allowed")]
     Invalid { name: String },
-    #[error("cannot make {name}: {error}")]
+    #[error("cannot make {name}: {}", words(error))]
     Other { name: String, error: io::Error },
 }
 
@@ -57,6 +60,11 @@ impl Tun {
     /// Learns whether there is something to read.
     pub fn poll_readable(&mut self, context: &mut Context<'_>) -> bool {
         self.ready = self.ready || self.file.poll_readable(context).is_ready();
+        self.ready
+    }
+
+    /// Whether there may be more to read, as far as is known.
+    pub fn is_ready(&self) -> bool {
         self.ready
     }
 

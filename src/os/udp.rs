@@ -14,7 +14,7 @@ use std::task::Context;
 use smol::Async;
 use socket2::{Domain, Protocol, Socket, Type};
 
-use super::sys;
+use super::{sys, words};
 use crate::path::{Path, SocketId};
 
 /// All our ports.
@@ -64,8 +64,8 @@ pub enum OpenError {
     Taken(u16),
     #[error("UDP port {0} needs root or CAP_NET_BIND_SERVICE")]
     NotPermitted(u16),
-    #[error("cannot open UDP port {0}: {1}")]
-    Other(u16, io::Error),
+    #[error("cannot open UDP port {port}: {}", words(error))]
+    Other { port: u16, error: io::Error },
 }
 
 /// One family of one port.
@@ -112,12 +112,15 @@ impl Udp {
 
     /// Learns which sockets have something to read; `true` if any has.
     pub fn poll_readable(&mut self, context: &mut Context<'_>) -> bool {
-        let mut any = false;
         for half in &mut self.sockets {
             half.ready = half.ready || half.io.poll_readable(context).is_ready();
-            any |= half.ready;
         }
-        any
+        self.is_ready()
+    }
+
+    /// Whether a socket may have more to read, as far as is known.
+    pub fn is_ready(&self) -> bool {
+        self.sockets.iter().any(|half| half.ready)
     }
 
     /// One batch from the nth socket; `false` if there was nothing.
@@ -271,7 +274,10 @@ pub(super) fn marked_socket(ipv6: bool, mark: u32, said: &mut bool) -> io::Resul
         && !*said
     {
         *said = true;
-        log::warn!("cannot mark our UDP sockets ({error}): a mesh route that covers a peer's address would cut it off");
+        log::warn!(
+            "cannot mark our UDP sockets ({}): a mesh route that covers a peer's address would cut it off",
+            words(&error)
+        );
     }
     Ok(socket)
 }
@@ -280,7 +286,7 @@ fn explain(port: u16, error: io::Error) -> OpenError {
     match error.raw_os_error() {
         Some(libc::EADDRINUSE) => OpenError::Taken(port),
         Some(libc::EACCES | libc::EPERM) => OpenError::NotPermitted(port),
-        _ => OpenError::Other(port, error),
+        _ => OpenError::Other { port, error },
     }
 }
 

@@ -16,6 +16,7 @@ use smol::{Async, Timer, future};
 pub use dns::Kind;
 
 use super::udp::marked_socket;
+use super::words;
 use crate::crypto::rng::Rng;
 
 /// How names are resolved.
@@ -44,7 +45,7 @@ impl Resolver {
         let text = match std::fs::read_to_string(&self.resolv_conf) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(format!("there is no {file}")),
-            Err(error) => return Err(format!("cannot read {file}: {error}")),
+            Err(error) => return Err(format!("cannot read {file}: {}", words(&error))),
         };
         let servers = name_servers(&text);
         if servers.is_empty() {
@@ -91,7 +92,7 @@ impl Resolver {
         kind: Kind,
         id: u16,
     ) -> Result<Vec<IpAddr>, Failure> {
-        let failed = |error: io::Error| Failure::Server { server, reason: error.to_string() };
+        let failed = |error: io::Error| Failure::Server { server, reason: words(&error) };
         // The daemon's own sockets have said already if they cannot be marked.
         let socket = marked_socket(server.is_ipv6(), self.mark, &mut true).map_err(failed)?;
         // A connected socket takes datagrams from the server only, and hears "port unreachable".
