@@ -8,7 +8,7 @@ use crate::crypto::rng::Rng;
 use crate::ike::endpoint::{Event, Limits, Reason, Role};
 use crate::ike::testing::{Datagram, World, path, peer_id, suite, suites};
 use crate::time::Time;
-use crate::wire::ike::{Exchange, Message};
+use crate::wire::ike::{Body, Exchange, Message};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// IKE_SA_INIT, IKE_INTERMEDIATE (the request in two fragments), IKE_AUTH.
@@ -124,6 +124,25 @@ fn forty_fragments_shuffled_and_doubled() {
     assert!((35..=45).contains(&fragments), "{fragments}");
     let responses = world.exchanges(1).iter().filter(|exchange| **exchange == Exchange::IKE_AUTH).count();
     assert!(responses > 0);
+}
+
+/// Case A3 d: the last fragment never comes.
+#[test]
+fn an_unfinished_set_of_fragments_goes_with_its_sa() {
+    let limits = Limits { fragment_size: 124, ..Limits::default() };
+    let mut world = World::of(7, [Suites::default_for(true), Suites::default_for(true)], limits);
+    world.wire = Box::new(|_, datagram| {
+        let message = Message::parse(&datagram.octets).unwrap();
+        let last = if let Body::Skf(skf) = message.body { skf.number == skf.total } else { false };
+        if last { vec![] } else { once(datagram) }
+    });
+    world.connect(0, 1);
+    world.run(10 * SECOND);
+    assert_eq!(world.nodes[1].endpoint.half_open(None), 1);
+    assert_eq!(world.nodes[1].endpoint.key_exchanges(), 1);
+    world.run(21 * SECOND);
+    assert_eq!(world.nodes[1].endpoint.half_open(None), 0);
+    assert!(world.nodes[1].endpoint.sas.is_empty());
 }
 
 /// A node would dial again; this does.
