@@ -250,22 +250,22 @@ fn an_unfeasible_update_keeps_the_route_and_asks() {
 /// seqno that is known already, or speakers that wait for each other would raise it for ever.
 #[test]
 fn a_better_route_is_asked_for_by_the_least_seqno() {
-    let asked = |announced: &[(u16, u16)], better: (u16, u16)| {
-        let mut bench = Bench::new(3);
-        for (seqno, metric) in announced {
-            bench.hear(0, &[route(P, *seqno, *metric)]);
-            bench.run(1, 3);
-        }
-        bench.hear(1, &[route(P, better.0, better.1)]);
-        bench.news();
-        bench.run(5, 3);
-        assert_eq!(bench.next_hop(P), Some(NextHop::Link(LinkId(0))));
-        let said = bench.news();
-        said.into_iter().find_map(|(link, _, tlv)| match tlv {
-            Tlv::SeqnoRequest(request) => Some((link, request.seqno)),
-            _ => None,
-        })
-    };
+    let asked =
+        |announced: &[(u16, u16)], better: (u16, u16)| {
+            let mut bench = Bench::new(3);
+            for (seqno, metric) in announced {
+                bench.hear(0, &[route(P, *seqno, *metric)]);
+                bench.run(1, 3);
+            }
+            bench.hear(1, &[route(P, better.0, better.1)]);
+            bench.news();
+            bench.run(5, 3);
+            assert_eq!(bench.next_hop(P), Some(NextHop::Link(LinkId(0))));
+            let said = bench.news();
+            said.into_iter().find_map(|(link, _, tlv)| {
+                if let Tlv::SeqnoRequest(request) = tlv { Some((link, request.seqno)) } else { None }
+            })
+        };
     assert_eq!(asked(&[(8, 900)], (7, 100)), Some((1, 8)), "it lags behind");
     assert_eq!(asked(&[(8, 100), (9, 900)], (8, 100)), Some((1, 9)), "it lags behind");
     assert_eq!(asked(&[(8, 100), (9, 900)], (9, 890)), None, "too little to gain");
