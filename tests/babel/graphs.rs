@@ -136,7 +136,6 @@ fn twelve_nodes() {
     (200..205).for_each(|seed| trouble(seed, 12));
 }
 
-/// Once, all nodes here kept asking for newer seqnos because their neighbours lagged behind the ones before.
 #[test]
 fn fifteen_nodes() {
     (2009..2012).for_each(|seed| trouble(seed, 15));

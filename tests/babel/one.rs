@@ -246,6 +246,43 @@ fn an_unfeasible_update_keeps_the_route_and_asks() {
     assert_eq!(bench.next_hop(P), Some(NextHop::Unreachable), "unfeasible and another router-id: unselected");
 }
 
+/// A better route that is unfeasible needs a newer seqno only if its metric is what forbids it; one that lags behind needs the
+/// seqno that is known already, or speakers that wait for each other would raise it for ever.
+#[test]
+fn a_better_route_is_asked_for_by_the_least_seqno() {
+    let asked =
+        |announced: &[(u16, u16)], better: (u16, u16)| {
+            let mut bench = Bench::new(3);
+            for (seqno, metric) in announced {
+                bench.hear(0, &[route(P, *seqno, *metric)]);
+                bench.run(1, 3);
+            }
+            bench.hear(1, &[route(P, better.0, better.1)]);
+            bench.news();
+            bench.run(5, 3);
+            assert_eq!(bench.next_hop(P), Some(NextHop::Link(LinkId(0))));
+            let said = bench.news();
+            said.into_iter().find_map(|(link, _, tlv)| {
+                if let Tlv::SeqnoRequest(request) = tlv { Some((link, request.seqno)) } else { None }
+            })
+        };
+    assert_eq!(asked(&[(8, 900)], (7, 100)), Some((1, 8)), "it lags behind");
+    assert_eq!(asked(&[(8, 100), (9, 900)], (8, 100)), Some((1, 9)), "it lags behind");
+    assert_eq!(asked(&[(8, 100), (9, 900)], (9, 890)), None, "too little to gain");
+    // A cheap route of the same seqno was announced and lost: now it forbids all that is left.
+    let mut bench = Bench::new(3);
+    bench.hear(2, &[route(P, 8, 50)]);
+    bench.run(1, 3);
+    bench.hear(0, &[route_of([3; 8], P, 1, 900)]);
+    bench.hear(2, &[gone(Some(P))]);
+    bench.run(1, 3);
+    assert_eq!(bench.next_hop(P), Some(NextHop::Link(LinkId(0))));
+    bench.news();
+    bench.hear(1, &[route(P, 8, 100)]);
+    bench.run(5, 3);
+    assert!(bench.news().contains(&(1, theirs(1), seqno_request(P, THEIR_ID, 9, 64))), "its metric is forbidden");
+}
+
 fn route_as_sent(seqno: u16, metric: u16) -> Tlv {
     let origin = Some(Origin { router_id: THEIR_ID, next_hop: IpAddr::V6(OURS) });
     Tlv::Update(Update { prefix: Some(prefix(P)), interval: 1600, seqno, metric, origin })
