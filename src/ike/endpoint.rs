@@ -106,6 +106,13 @@ impl Endpoint {
         });
     }
 
+    /// Ends a session that does not get on, and says what it was waiting for.
+    pub fn give_up(&mut self, now: Time, sa: SaId) -> Option<Reason> {
+        let reason = self.sas.get(&sa).and_then(Sa::waiting_for);
+        self.close(now, sa);
+        reason
+    }
+
     /// Asks the peer for a sign of life (an empty INFORMATIONAL). A request that is under way already serves as well, and is
     /// then given up as early: 6 to 9 s without an answer end the SA.
     pub fn probe(&mut self, now: Time, sa: SaId) {

@@ -249,6 +249,12 @@ impl Sa {
         }
     }
 
+    /// The answer that is missing, for an SA of ours that does not stand yet.
+    pub(super) fn waiting_for(&self) -> Option<Reason> {
+        let (exchange, tries) = self.core.window.under_way()?;
+        Some(Reason::NoAnswer { exchange: trace::exchange(exchange), tries })
+    }
+
     /// `None` for what stands only for its last message.
     pub(super) fn info(&self) -> Option<SaInfo> {
         let core = &self.core;

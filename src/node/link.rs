@@ -59,8 +59,8 @@ pub(crate) struct Attempt {
     pub(crate) started: Time,
     /// Given up then.
     pub(crate) until: Time,
-    /// The peer has answered something, so the whole handshake may take its time.
-    pub(crate) answered: bool,
+    /// The system refused to send, and the link's reason says why.
+    pub(crate) unsent: bool,
 }
 
 #[derive(Debug)]
@@ -120,7 +120,7 @@ impl Link {
 
     /// What the state is by now, and why, if it is not up.
     ///
-    /// `deaf`: how long Babel has known that the peer does not hear us.
+    /// `deaf`: the peer does not hear us; so long ago came its last IHU.
     pub(crate) fn judge(
         &self,
         now: Time,
@@ -148,9 +148,12 @@ impl Link {
         let hears = count.heard.is_some_and(|heard| now.since(heard) <= SILENCE);
         match (hears, deaf) {
             (true, None) => (State::Up, None),
-            (true, Some(since)) => {
-                let seconds = since.as_secs();
-                (State::NoData, Some(format!("data arrives, but the peer hears us not (no IHU since {seconds} s)")))
+            (true, Some(quiet)) => {
+                let how = match quiet.as_secs() {
+                    0..10 => "it says so itself".to_owned(),
+                    seconds => format!("no IHU since {seconds} s"),
+                };
+                (State::NoData, Some(format!("data arrives, but the peer hears us not ({how})")))
             }
             (false, _) if silence <= SILENCE => {
                 (State::Connecting, Some("tunnel stands, no data has arrived yet".into()))

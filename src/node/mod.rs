@@ -116,7 +116,10 @@ impl Node {
         plane.set_addresses(addresses);
         plane.set_tun(plan.tun.is_some());
 
-        let ports = (0..).map(SocketId).zip(plan.listen.iter().copied()).collect();
+        let ports: BTreeMap<SocketId, u16> = (0..).map(SocketId).zip(plan.listen.iter().copied()).collect();
+        for (socket, port) in &ports {
+            ike.set_port(*socket, *port);
+        }
         let next_socket = u16::try_from(plan.listen.len()).unwrap_or(u16::MAX);
         let absent = peers(&plan).map(|(id, _)| (id, (None, now))).collect();
         let mut node = Node {
@@ -192,6 +195,7 @@ impl Node {
         match result {
             Ok(port) => {
                 self.ports.insert(socket, port);
+                self.ike.set_port(socket, port);
                 match self.opening.remove(&socket).and_then(|id| self.links.get_mut(&id)) {
                     Some(Link { dial: Some(dial), .. }) => dial.use_socket(now, socket),
                     Some(_) | None => self.release_socket(socket),
@@ -219,8 +223,8 @@ impl Node {
             // Nothing has left, so nothing is worth waiting for: the next address may be reachable.
             if let Some(attempt) = &mut link.attempt
                 && attempt.path.remote == path.remote
-                && !attempt.answered
             {
+                attempt.unsent = true;
                 link.reason = Some(format!("cannot send to {}: {error}", path.remote));
                 attempt.until = attempt.until.min(now + Duration::from_secs(1));
             }
@@ -296,16 +300,7 @@ impl Node {
                     self.update_state(now, link);
                 }
             }
-            Control::Moved { link, path } => {
-                if let Some(link) = self.links.get_mut(&link)
-                    && let Some(session) = &link.session
-                {
-                    log::info!("{}: now at {}", self.plan.peers[link.peer.0 as usize].name, path.remote);
-                    self.ike.set_path(session.sa, path);
-                    self.plane.set_path(link.id, path);
-                    link.path = Some(path);
-                }
-            }
+            Control::Moved { link, path } => self.move_link(link, path),
             Control::Worn { link } => self.refresh(now, link),
         }
     }

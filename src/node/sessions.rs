@@ -49,7 +49,7 @@ impl Node {
         let Some(link) = self.links.get_mut(&id) else { return };
         let patience = link.dial.as_ref().map_or(HANDSHAKE, super::dial::Dial::patience);
         let sa = self.ike.connect(now, link.peer, path);
-        link.attempt = Some(Attempt { sa, path, started: now, until: now + patience, answered: false });
+        link.attempt = Some(Attempt { sa, path, started: now, until: now + patience, unsent: false });
     }
 
     /// Replaces a link's session before its sequence numbers run out.
@@ -290,13 +290,6 @@ impl Node {
     }
 
     fn heard(&mut self, now: Time, sa: SaId, path: Path) {
-        if let Some(link) = self.links.values_mut().find(|link| link.attempt.is_some_and(|attempt| attempt.sa == sa))
-            && let Some(attempt) = &mut link.attempt
-        {
-            attempt.answered = true;
-            attempt.until = attempt.until.max(attempt.started + HANDSHAKE);
-            return;
-        }
         let Some(link) =
             self.links.values_mut().find(|link| link.session.as_ref().is_some_and(|session| session.sa == sa))
         else {
@@ -305,16 +298,25 @@ impl Node {
         if let Some(session) = &mut link.session {
             session.ike_heard = now;
         }
-        if link.path != Some(path) {
-            if self.plane.fib().is_in_mesh(path.remote.ip()) {
-                self.plane.count("underlay_in_mesh");
-                return;
-            }
-            log::info!("{}: now at {}", self.plan.peers[link.peer.0 as usize].name, path.remote);
-            link.path = Some(path);
+        let elsewhere = link.path.is_none_or(|own| own.remote.ip() != path.remote.ip());
+        if elsewhere && self.plane.fib().is_in_mesh(path.remote.ip()) {
+            self.plane.count("underlay_in_mesh");
+        } else if link.path != Some(path) {
             let id = link.id;
-            self.plane.set_path(id, path);
+            self.move_link(id, path);
         }
+    }
+
+    /// The newest authenticated packet came over `path`: what we send goes there from now on.
+    pub(super) fn move_link(&mut self, id: LinkId, path: Path) {
+        let Some(link) = self.links.get_mut(&id) else { return };
+        let Some(session) = &link.session else { return };
+        if link.path.is_none_or(|own| own.remote != path.remote) {
+            log::info!("{}: now at {}", self.plan.peers[link.peer.0 as usize].name, path.remote);
+        }
+        link.path = Some(path);
+        self.ike.set_path(session.sa, path);
+        self.plane.set_path(id, path);
     }
 }
 

@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use super::dial::Step;
-use super::link::{IDLE_PROBE, KEEPALIVE, NO_DATA_REDIAL, SILENCE, failure};
+use super::link::{Attempt, HANDSHAKE, IDLE_PROBE, KEEPALIVE, NO_DATA_REDIAL, SILENCE, failure};
 use super::{Node, Output, SOCKET_PATIENCE};
-use crate::ike::endpoint::Reason;
 use crate::path::{LinkId, Path, SocketId};
 use crate::status::model::State;
 use crate::time::Time;
@@ -37,14 +36,17 @@ impl Node {
     fn end_attempt(&mut self, now: Time, id: LinkId) {
         let Some(link) = self.links.get_mut(&id) else { return };
         let Some(attempt) = link.attempt.filter(|attempt| attempt.until <= now) else { return };
-        link.attempt = None;
-        if let Some(sa) = self.ike.sa(attempt.sa) {
-            let cannot_send = link.reason.as_ref().is_some_and(|reason| reason.starts_with("cannot send"));
-            if !cannot_send || attempt.answered {
-                link.reason = Some(failure(&Reason::Incompatible(sa.state)));
-            }
+        // A peer that has answered gets the time that a whole handshake may take on a bad path.
+        let whole = attempt.started + HANDSHAKE;
+        if now < whole && self.ike.sa(attempt.sa).is_some_and(|sa| sa.spi_responder != 0) {
+            link.attempt = Some(Attempt { until: whole, ..attempt });
+            return;
         }
-        self.ike.close(now, attempt.sa);
+        link.attempt = None;
+        let reason = self.ike.give_up(now, attempt.sa);
+        if let Some(reason) = reason.filter(|_| !attempt.unsent) {
+            link.reason = Some(failure(&reason));
+        }
         if let Some(dial) = &mut link.dial
             && link.session.is_none()
         {
@@ -192,8 +194,8 @@ impl Node {
             .neighbours(now)
             .into_iter()
             .find(|neighbour| neighbour.link == id && neighbour.txcost == u16::MAX)
-            .map(|neighbour| now.since(neighbour.last_ihu.unwrap_or(neighbour.since).max(neighbour.since)))
-            .filter(|silence| *silence >= HEARING_TEST);
+            .filter(|neighbour| now.since(neighbour.since) >= HEARING_TEST)
+            .map(|neighbour| now.since(neighbour.last_ihu.unwrap_or(neighbour.since)));
         link.judge(now, self.plane.link(id).unwrap_or_default(), speaks_babel, deaf)
     }
 }

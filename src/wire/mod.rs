@@ -1,8 +1,8 @@
 //! Octets: parse and emit, nothing else. Parsers never panic and never allocate more than the input's length.
 
+pub mod babel;
 pub mod esp;
 pub mod icmp;
-pub mod babel;
 pub mod ike;
 pub mod ip;
 pub mod udpencap;
