@@ -43,6 +43,10 @@ pub(super) struct Pubkey {
     #[argh(switch)]
     fingerprint: bool,
 
+    /// print it as a PEM file, as strongSwan and OpenSSL read it
+    #[argh(switch)]
+    pem: bool,
+
     /// both, as JSON
     #[argh(switch)]
     json: bool,
@@ -96,8 +100,11 @@ impl Pubkey {
             },
         };
         let printed = Printed::of(&key);
-        match (self.json, self.fingerprint) {
-            (true, _) => answer_json(Exit::Fine, &printed),
+        if self.json {
+            return answer_json(Exit::Fine, &printed);
+        }
+        match (self.pem, self.fingerprint) {
+            (true, _) => answer(Exit::Fine, keyfile::public_pem(&key).trim_end()),
             (false, true) => answer(Exit::Fine, &printed.fingerprint),
             (false, false) => answer(Exit::Fine, &printed.public_key),
         }

@@ -100,6 +100,10 @@ class Lab:
                 return int(line.split(",")[1].split()[0])
         return 0
 
+    def reach(self, namespace, target, seconds=10):
+        """Waits until a ping is answered: routes come a moment after sessions."""
+        wait_for(f"{target} answers", lambda: self.ping(namespace, target, count=1, deadline=1), seconds)
+
 
 class Router:
     """A wattle daemon in a namespace."""
