@@ -7,11 +7,12 @@
 //! daemon → os, node, status                      the only place with a clock, file descriptors, threads
 //! node   → ike, babel, plane, config::plan       composition; pure
 //! ike | babel | plane (esp, fib) → wire, crypto  protocol; pure
-//! time, path, prefix, wire, crypto, status::model  leaves; pure
+//! child_sa, time, path, prefix, wire, crypto, status::model  leaves; pure
 //! sim    → node                                  virtual clock and links (tests only)
 //! ```
 
 pub mod babel;
+pub mod child_sa;
 pub mod cli;
 pub mod config;
 pub mod crypto;

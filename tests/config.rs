@@ -8,7 +8,6 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use wattle::config::check::suites::ike_name;
 use wattle::config::file::FIELDS;
 use wattle::config::load::{Loaded, load};
 use wattle::config::plan::{Host, Kernel, Plan, PostQuantum, Suites};
@@ -165,7 +164,7 @@ fn every_field_arrives_in_the_plan() {
     assert_eq!((legacy.public_key, legacy.pin_port, legacy.endpoints.len()), (key(3).public(), false, 0));
     let routes: Vec<String> = legacy.routes.iter().map(ToString::to_string).collect();
     assert_eq!(routes, ["10.9.0.0/16", "10.8.0.0/16 from 10.7.0.0/16"]);
-    let suites: Vec<String> = plan.suites.ike.iter().map(ike_name).collect();
+    let suites: Vec<String> = plan.suites.ike.iter().map(ToString::to_string).collect();
     assert_eq!(
         suites,
         ["aes128gcm16-prfsha384-x25519-ke1_mlkem1024-ke2_mlkem512", "chacha20poly1305-prfsha512-x25519"],
@@ -566,7 +565,7 @@ fn proposals_that_are_none() {
     assert!(folder.error("\"proposals\": []").contains("at least one"));
     assert!(folder.error("\"esp\": []").contains("at least one"));
     let plan = folder.plan("\"pq\": \"preferred\"");
-    let names: Vec<String> = plan.suites.ike.iter().map(ike_name).collect();
+    let names: Vec<String> = plan.suites.ike.iter().map(ToString::to_string).collect();
     assert_eq!(names.len(), 4);
     assert!(names[1].ends_with("-ke1_mlkem768") && names[2].ends_with("-x25519"), "{names:?}");
 }

@@ -13,7 +13,7 @@ use super::sa::{Core, End, State, Step};
 use super::seal::Plain;
 use super::signature::{BadAuth, SignedOctets};
 use super::window::LATER;
-use super::{payloads, propose, trace};
+use super::{payloads, trace};
 use crate::crypto::sign::PublicKey;
 use crate::path::PeerId;
 use crate::time::Time;
@@ -161,7 +161,7 @@ fn announce(core: &mut Core, ctx: &mut Context, now: Time, peer: PeerId, handsha
         peer,
         role: core.role,
         path: core.path,
-        suite: propose::name(&handshake.suite),
+        suite: handshake.suite.to_string(),
         began: core.began,
         behind_nat: core.behind_nat,
     });

@@ -5,11 +5,12 @@
 
 use super::context::Context;
 use super::error::{Fault, child_refusal, no_child};
-use super::event::{Child, Reason, Role};
+use super::event::{Reason, Role};
 use super::keymat::{IkeKeys, Seed};
 use super::payloads;
 use super::propose::{self, EspChoice};
 use super::sa::Core;
+use crate::child_sa::ChildSa;
 use crate::crypto::aead::Cipher;
 use crate::crypto::kex::{self, Method};
 use crate::crypto::secret::Secret;
@@ -25,7 +26,7 @@ pub(super) enum Verdict {
 
 /// A Child SA that we gave, and what says so.
 pub(super) struct Given {
-    pub(super) child: Child,
+    pub(super) child: ChildSa,
     pub(super) answer: Vec<Payload>,
 }
 
@@ -119,13 +120,13 @@ pub(super) fn derive(
     spi_in: u32,
     (nonce_initiator, nonce_responder): (&[u8], &[u8]),
     shared: &[Secret],
-) -> Child {
+) -> ChildSa {
     let keymat = keys.child(choice.cipher, nonce_initiator, nonce_responder, shared);
     let (key_out, key_in) = match role {
         Role::Initiator => (keymat.initiator, keymat.responder),
         Role::Responder => (keymat.responder, keymat.initiator),
     };
-    Child { cipher: choice.cipher, spi_in, spi_out: choice.spi, key_in, key_out }
+    ChildSa { cipher: choice.cipher, spi_in, spi_out: choice.spi, key_in, key_out }
 }
 
 /// Why we gave no Child SA, for a person.

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use super::accept::{self, MAX_REQUEST, Request};
 use super::context::Context;
 use super::established::Closing;
-pub use super::event::{Child, Event, Limits, Reason, Role, SaId, SaInfo, Settings, Transmit};
+pub use super::event::{Event, Limits, Reason, Role, SaId, SaInfo, Settings, Transmit};
 use super::init;
 use super::natd::Spis;
 use super::sa::{Core, End, Sa, State, Step};

@@ -8,12 +8,13 @@ use std::time::Duration;
 use super::child::{self, Verdict};
 use super::context::Context;
 use super::error::Fault;
-use super::event::{Child, Event, Reason, Role};
+use super::event::{Event, Reason, Role};
 use super::keymat::IkeKeys;
 use super::sa::{Core, End, LINGER, State, Step};
 use super::seal::Plain;
 use super::window::{LATER, PROBE, jitter};
 use super::{info, payloads, propose, trace};
+use crate::child_sa::ChildSa;
 use crate::crypto::kex::{self, Method};
 use crate::crypto::secret::Secret;
 use crate::time::Time;
@@ -137,7 +138,7 @@ impl Established {
         Ok(())
     }
 
-    pub(super) fn child_up(&mut self, core: &Core, ctx: &mut Context, child: Child) {
+    pub(super) fn child_up(&mut self, core: &Core, ctx: &mut Context, child: ChildSa) {
         self.children.push(Installed { spi_in: child.spi_in, spi_out: child.spi_out });
         if matches!(self.ask, Ask::At(_)) {
             self.ask = Ask::No;

@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use super::fragment;
+use crate::child_sa::ChildSa;
 use crate::config::plan::Suites;
-use crate::crypto::aead::Cipher;
-use crate::crypto::secret::Secret;
 use crate::crypto::sign::PrivateKey;
 use crate::path::{Path, PeerId};
 use crate::time::Time;
@@ -33,17 +32,6 @@ pub struct Transmit {
     pub datagram: Vec<u8>,
 }
 
-/// The first or a later Child SA, ready to be installed: inbound first, then outbound.
-#[derive(Debug)]
-pub struct Child {
-    pub cipher: Cipher,
-    pub spi_in: u32,
-    pub spi_out: u32,
-    /// `cipher.keymat_len()` octets each.
-    pub key_in: Secret,
-    pub key_out: Secret,
-}
-
 #[derive(Debug)]
 pub enum Event {
     /// Both sides are authenticated. A Child SA comes with an event of its own, if at all.
@@ -62,7 +50,7 @@ pub enum Event {
     },
     ChildUp {
         sa: SaId,
-        child: Child,
+        child: ChildSa,
     },
     /// The peer refused or deleted the child; the IKE SA stands, and a new one is being asked for, with back-off.
     ChildDown {

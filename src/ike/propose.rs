@@ -6,20 +6,6 @@ use crate::crypto::kex::Method;
 use crate::crypto::prf::Prf;
 use crate::wire::ike::{Proposal, Protocol, Transform, TransformType, transform};
 
-/// An IKE suite as proposal string: `aes256gcm16-prfsha256-x25519-ke1_mlkem768`.
-pub(super) fn name(suite: &IkeSuite) -> String {
-    let prf = match suite.prf {
-        Prf::HmacSha2_256 => "prfsha256",
-        Prf::HmacSha2_384 => "prfsha384",
-        Prf::HmacSha2_512 => "prfsha512",
-    };
-    let mut name = format!("{}-{prf}-{}", suite.cipher.name(), method_name(suite.exchange));
-    for (number, &method) in suite.additional.iter().enumerate() {
-        name.push_str(&format!("-ke{}_{}", number + 1, method_name(method)));
-    }
-    name
-}
-
 /// Whether ML-KEM takes part in the suite's keys.
 pub(super) fn post_quantum(suite: &IkeSuite) -> bool {
     std::iter::once(&suite.exchange).chain(&suite.additional).any(|method| *method != Method::X25519)
@@ -115,15 +101,6 @@ pub(super) fn answered_esp(ours: &[Cipher], exchange: Option<Method>, answer: &[
     }
     let choice = choose_esp(ours, answer, exchange.is_none(), exchange.map(method_id))?;
     (choice.exchange == exchange).then_some(choice)
-}
-
-fn method_name(method: Method) -> &'static str {
-    match method {
-        Method::X25519 => "x25519",
-        Method::MlKem512 => "mlkem512",
-        Method::MlKem768 => "mlkem768",
-        Method::MlKem1024 => "mlkem1024",
-    }
 }
 
 fn prf_id(prf: Prf) -> u16 {
@@ -280,7 +257,7 @@ mod tests {
 
     #[test]
     fn names_are_those_of_strongswan() {
-        let name = name(&suite(&[Method::MlKem768, Method::MlKem1024]));
+        let name = suite(&[Method::MlKem768, Method::MlKem1024]).to_string();
         assert_eq!(name, "aes256gcm16-prfsha256-x25519-ke1_mlkem768-ke2_mlkem1024");
     }
 

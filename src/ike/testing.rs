@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::endpoint::{Child, Endpoint, Event, Limits, Reason, Role, SaId, Settings};
+use super::endpoint::{Endpoint, Event, Limits, Reason, Role, SaId, Settings};
 use super::sa::State;
 use super::window::LATER;
+use crate::child_sa::ChildSa;
 use crate::config::plan::{IkeSuite, PostQuantum, Suites};
 use crate::crypto::aead::Cipher;
 use crate::crypto::kex::Method;
@@ -192,7 +193,7 @@ impl World {
         spis
     }
 
-    pub(super) fn children(&self, node: usize) -> Vec<&Child> {
+    pub(super) fn children(&self, node: usize) -> Vec<&ChildSa> {
         let child = |event: &'_ (Time, Event)| matches!(event.1, Event::ChildUp { .. });
         let events = self.nodes[node].events.iter().filter(|event| child(event));
         events

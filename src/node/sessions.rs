@@ -9,7 +9,8 @@ use std::net::IpAddr;
 
 use super::Node;
 use super::link::{self, Attempt, ChildInfo, DRAIN, HANDSHAKE, Session};
-use crate::ike::endpoint::{Child, Event, Reason, Role, SaId};
+use crate::child_sa::ChildSa;
+use crate::ike::endpoint::{Event, Reason, Role, SaId};
 use crate::path::{LinkId, Path, PeerId};
 use crate::status::model;
 use crate::time::Time;
@@ -147,7 +148,7 @@ impl Node {
         Some(self.add_link(now, new.peer, None))
     }
 
-    fn child_up(&mut self, now: Time, sa: SaId, child: &Child) {
+    fn child_up(&mut self, now: Time, sa: SaId, child: &ChildSa) {
         let Some(link) =
             self.links.values_mut().find(|link| link.session.as_ref().is_some_and(|session| session.sa == sa))
         else {

@@ -16,9 +16,9 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
+use crate::child_sa::ChildSa;
 use crate::esp::{InSa, OutSa, Sad};
 use crate::fib::Fib;
-use crate::ike::endpoint::Child;
 use crate::path::{LinkId, Path};
 use crate::time::Time;
 use count::Counts;
@@ -96,7 +96,7 @@ impl Plane {
     /// Installs both directions of a Child SA on a link: inbound beside what is there, outbound instead of it.
     ///
     /// A link begins to exist with its first one.
-    pub fn install(&mut self, link: LinkId, path: Path, child: &Child) {
+    pub fn install(&mut self, link: LinkId, path: Path, child: &ChildSa) {
         let inbound = InSa::new(child.cipher, &child.key_in);
         let outbound = OutSa::new(child.cipher, child.spi_out, &child.key_out);
         let (Some(inbound), Some(outbound)) = (inbound, outbound) else {

@@ -9,20 +9,6 @@ use crate::crypto::aead::Cipher;
 use crate::crypto::kex::Method;
 use crate::crypto::prf::Prf;
 
-/// The proposal as it is written in the configuration.
-pub fn ike_name(suite: &IkeSuite) -> String {
-    let mut name = format!(
-        "{}-{}-{}",
-        suite.cipher.name(),
-        name_of(PRFS, suite.prf).unwrap_or("?"),
-        name_of(METHODS, suite.exchange).unwrap_or("?")
-    );
-    for (index, method) in suite.additional.iter().enumerate() {
-        name.push_str(&format!("-ke{}_{}", index + 1, name_of(METHODS, *method).unwrap_or("?")));
-    }
-    name
-}
-
 /// What each place of a proposal may hold.
 pub struct Names {
     pub ciphers: Vec<&'static str>,
@@ -158,10 +144,6 @@ fn find<T: Copy>(table: &[(&'static str, T)], name: &str) -> Option<T> {
     table.iter().find(|(candidate, _)| *candidate == name).map(|(_, value)| *value)
 }
 
-fn name_of<T: Copy + PartialEq>(table: &[(&'static str, T)], value: T) -> Option<&'static str> {
-    table.iter().find(|(_, candidate)| *candidate == value).map(|(name, _)| *name)
-}
-
 const CIPHERS: &[(&str, Cipher)] = &[
     (Cipher::Aes256Gcm.name(), Cipher::Aes256Gcm),
     (Cipher::ChaCha20Poly1305.name(), Cipher::ChaCha20Poly1305),
@@ -169,12 +151,6 @@ const CIPHERS: &[(&str, Cipher)] = &[
 ];
 const PRFS: &[(&str, Prf)] =
     &[("prfsha256", Prf::HmacSha2_256), ("prfsha384", Prf::HmacSha2_384), ("prfsha512", Prf::HmacSha2_512)];
-const METHODS: &[(&str, Method)] = &[
-    ("x25519", Method::X25519),
-    ("mlkem512", Method::MlKem512),
-    ("mlkem768", Method::MlKem768),
-    ("mlkem1024", Method::MlKem1024),
-];
 /// IKE_SA_INIT cannot be fragmented, and ML-KEM does not fit into every path's MTU: it goes into IKE_INTERMEDIATE (RFC 9370).
 const FIRST: &[(&str, Method)] = &[("x25519", Method::X25519)];
 const ADDITIONAL: &[(&str, Method)] =
