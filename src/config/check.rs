@@ -9,7 +9,7 @@ use ipnet::IpNet;
 
 use super::file::{At, File, Node};
 use super::json::quoted;
-use super::plan::{Babel, Kernel, Plan, Tun};
+use super::plan::{Babel, Kernel, Plan, Rekey, Tun};
 use super::report::{Place, Report};
 use super::suggest::did_you_mean;
 use crate::crypto::sign::PrivateKey;
@@ -86,6 +86,7 @@ pub fn check(input: Input, report: &mut Report) -> Option<Plan> {
         locator,
         peers,
         suites,
+        rekey: Rekey::default(),
         babel,
         kernel,
         control,

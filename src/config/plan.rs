@@ -26,6 +26,7 @@ pub struct Plan {
     pub locator: Option<Ipv6Net>,
     pub peers: Vec<Peer>,
     pub suites: Suites,
+    pub rekey: Rekey,
     pub babel: Babel,
     pub kernel: Kernel,
     /// The unix socket of `wattle status`.
@@ -129,6 +130,23 @@ pub struct Kernel {
 impl Default for Kernel {
     fn default() -> Kernel {
         Kernel { table: 5270, mark: 0x5774, rule: 5270 }
+    }
+}
+
+/// How long SAs live before they are rekeyed; `None`: for ever.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rekey {
+    pub child: Option<Duration>,
+    pub ike: Option<Duration>,
+}
+
+impl Rekey {
+    pub const NEVER: Rekey = Rekey { child: None, ike: None };
+}
+
+impl Default for Rekey {
+    fn default() -> Rekey {
+        Rekey { child: Some(Duration::from_secs(3600)), ike: Some(Duration::from_secs(4 * 3600)) }
     }
 }
 

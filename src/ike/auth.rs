@@ -6,7 +6,8 @@
 use super::child::{self, Verdict};
 use super::context::{Context, Peer};
 use super::error::{Fault, no_child, refusal, sentence};
-use super::established::{Closing, Established};
+use super::closing::Closing;
+use super::established::{Established, child_of};
 use super::event::{Event, Reason, Role};
 use super::handshake::{Handshake, Responding};
 use super::sa::{Core, End, State, Step};
@@ -35,7 +36,7 @@ pub(super) fn start(mut handshake: Handshake, core: &mut Core, ctx: &mut Context
     let spi_in = core.reserve_spi(ctx);
     let wanted = Id::new(id_type::FQDN, core.peer_name(ctx).as_bytes());
     let mut request = vec![Payload::IdI(id), Payload::Cert(our_key(ctx)), Payload::IdR(wanted), Payload::Auth(auth)];
-    request.extend(child::offer(&ctx.esp, spi_in, None));
+    request.extend(child::offer(&ctx.esp, spi_in, &[], false));
     core.request(ctx, now, &mut handshake.keys, Exchange::IKE_AUTH, &request, LATER)?;
     Ok(State::Authenticating(Box::new(Authenticating { handshake, message_id, spi_in })))
 }
@@ -84,13 +85,13 @@ impl Authenticating {
     ) -> Step {
         let Authenticating { handshake, spi_in, .. } = *self;
         announce(core, ctx, now, peer, &handshake);
-        let mut state = Established::new(handshake.keys);
-        match child::verdict(&ctx.esp, None, payloads) {
+        let mut state = Established::new(handshake.keys, handshake.suite, ctx, now);
+        match child::verdict(&ctx.esp, &[], false, payloads) {
             Verdict::Given(choice) => {
                 let seed = &handshake.seed;
                 let nonces = (seed.nonce_initiator.as_slice(), seed.nonce_responder.as_slice());
                 let child = child::derive(&state.keys, Role::Initiator, &choice, spi_in, nonces, &[]);
-                state.child_up(core, ctx, child);
+                state.child_up(core, ctx, now, child, false);
             }
             Verdict::Refused(reason) => state.child_refused(core, ctx, now, Some(spi_in), reason, false),
             Verdict::Broken(reason) => state.child_refused(core, ctx, now, Some(spi_in), reason, true),
@@ -128,11 +129,11 @@ pub(super) fn respond(
     let mut answer = vec![Payload::IdR(id), Payload::Cert(our_key(ctx)), Payload::Auth(auth)];
     // RFC 7296 §2.21.2: the first Child SA may fail by itself; RFC 6023: it may not be asked for.
     let child =
-        payloads::sa(payloads).map(|_| child::give(core, ctx, &handshake.keys, Some(&handshake.seed), payloads));
+        payloads::sa(payloads).map(|_| child::give(core, ctx, Some(&handshake.seed), payloads));
     let outcome = match child {
-        Some(Ok(given)) => {
-            answer.extend(given.answer);
-            Ok(given.child)
+        Some(Ok((half, given))) => {
+            answer.extend(given);
+            child_of(&handshake.keys, Role::Responder, &half).ok_or_else(no_child)
         }
         Some(Err(fault)) => {
             let notify = fault.notify();
@@ -145,9 +146,9 @@ pub(super) fn respond(
     core.respond(ctx, &mut handshake.keys, &request.header, &answer)?;
     core.leave_half_open(ctx);
     announce(core, ctx, now, peer, &handshake);
-    let mut state = Established::new(handshake.keys);
+    let mut state = Established::new(handshake.keys, handshake.suite, ctx, now);
     match outcome {
-        Ok(child) => state.child_up(core, ctx, child),
+        Ok(child) => state.child_up(core, ctx, now, child, false),
         Err(reason) => state.child_refused(core, ctx, now, None, reason, false),
     }
     Ok(State::Established(Box::new(state)))

@@ -4,6 +4,7 @@
 //! that narrows this gets what it asks for; what does not fit is its to drop.
 
 use super::context::Context;
+use super::create::{Half, Nonces, What};
 use super::error::{Fault, child_refusal, no_child};
 use super::event::{Reason, Role};
 use super::keymat::{IkeKeys, Seed};
@@ -14,7 +15,7 @@ use crate::child_sa::ChildSa;
 use crate::crypto::aead::Cipher;
 use crate::crypto::kex::{self, Method};
 use crate::crypto::secret::Secret;
-use crate::wire::ike::{Ke, Payload, TrafficSelector};
+use crate::wire::ike::{Ke, Payload, Proposal, TrafficSelector};
 
 /// What a response says about the Child SA that was asked for.
 pub(super) enum Verdict {
@@ -24,23 +25,21 @@ pub(super) enum Verdict {
     Broken(Reason),
 }
 
-/// A Child SA that we gave, and what says so.
-pub(super) struct Given {
-    pub(super) child: ChildSa,
-    pub(super) answer: Vec<Payload>,
-}
-
-/// SA, TSi and TSr of a request.
-pub(super) fn offer(ciphers: &[Cipher], spi_in: u32, exchange: Option<Method>) -> [Payload; 3] {
+/// SA, TSi and TSr of a request. `optional`: without the key exchanges it will do as well.
+pub(super) fn offer(ciphers: &[Cipher], spi_in: u32, exchanges: &[Method], optional: bool) -> [Payload; 3] {
     let everything = vec![TrafficSelector::ANY_V4, TrafficSelector::ANY_V6];
+    let mut proposals = vec![propose::offer_esp(ciphers, spi_in, exchanges)];
+    if optional && !exchanges.is_empty() {
+        proposals.push(Proposal { number: 2, ..propose::offer_esp(ciphers, spi_in, &[]) });
+    }
     [
-        Payload::Sa(vec![propose::offer_esp(ciphers, spi_in, exchange)]),
+        Payload::Sa(proposals),
         Payload::TsI(everything.clone()),
         Payload::TsR(everything),
     ]
 }
 
-pub(super) fn verdict(ciphers: &[Cipher], exchange: Option<Method>, payloads: &[Payload]) -> Verdict {
+pub(super) fn verdict(ciphers: &[Cipher], exchanges: &[Method], optional: bool, payloads: &[Payload]) -> Verdict {
     if let Some(error) = payloads::error(payloads) {
         return Verdict::Refused(child_refusal(error.kind));
     }
@@ -58,22 +57,22 @@ pub(super) fn verdict(ciphers: &[Cipher], exchange: Option<Method>, payloads: &[
     if ![ours, theirs].iter().all(|selectors| is_everything(selectors)) {
         log::info!("the peer narrowed the traffic selectors of a data tunnel: what does not fit is lost there");
     }
-    match propose::answered_esp(ciphers, exchange, answer) {
+    match propose::answered_esp(ciphers, exchanges, optional, answer) {
         Some(choice) => Verdict::Given(choice),
         None => broken("an ESP proposal that we did not offer"),
     }
 }
 
-/// As responder: makes the Child SA that is asked for. `first` is the seed of the IKE SA if it is the one of IKE_AUTH.
+/// As responder: agrees to the Child SA that is asked for, and gives the answer. `first` is the seed of the IKE SA if it is the one
+/// of IKE_AUTH.
 ///
 /// Fails without leaving an SPI reserved.
 pub(super) fn give(
     core: &mut Core,
     ctx: &mut Context,
-    keys: &IkeKeys,
     first: Option<&Seed>,
     request: &[Payload],
-) -> Result<Given, Fault> {
+) -> Result<(Half, Vec<Payload>), Fault> {
     let offered = payloads::sa(request).ok_or(Fault::Syntax("no SA payload"))?;
     let (Some(theirs), Some(ours)) = (payloads::selectors_initiator(request), payloads::selectors_responder(request))
     else {
@@ -108,8 +107,9 @@ pub(super) fn give(
     answer.insert(0, Payload::Sa(vec![propose::answer_esp(&choice, spi_in)]));
     answer.push(Payload::TsI(theirs));
     answer.push(Payload::TsR(ours));
-    let child = derive(keys, Role::Responder, &choice, spi_in, (&nonce_initiator, &nonce_responder), &shared);
-    Ok(Given { child, answer })
+    let todo = choice.additional().collect();
+    let nonces = Nonces { initiator: nonce_initiator, responder: nonce_responder };
+    Ok((Half { what: What::Child { choice, spi_in }, nonces, shared, todo }, answer))
 }
 
 /// The keys of a Child SA; `role` is ours in the exchange that made it, whoever began the IKE SA (RFC 7296 §2.17).
@@ -137,7 +137,12 @@ pub(super) fn our_refusal(fault: Fault) -> Reason {
             "we refused the peer's ESP proposals: compare the ESP suites of both configs".to_owned()
         }
         Fault::Syntax(what) => format!("we refused the peer's data tunnel: {what}"),
-        Fault::Critical(_) | Fault::Authentication | Fault::NoAdditional | Fault::Busy | Fault::NoState => {
+        Fault::Critical(_)
+        | Fault::Authentication
+        | Fault::NoAdditional
+        | Fault::Busy
+        | Fault::NoChild(_)
+        | Fault::NoState => {
             "we refused the peer's data tunnel".to_owned()
         }
     })

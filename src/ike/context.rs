@@ -11,7 +11,8 @@ use super::error::sentence;
 use super::event::{Event, Limits, Reason, Settings, Transmit};
 use super::limit::{Bucket, HalfOpen};
 use super::propose;
-use crate::config::plan::{IkeSuite, PostQuantum};
+use super::sa::Sa;
+use crate::config::plan::{IkeSuite, PostQuantum, Rekey};
 use crate::crypto::aead::Cipher;
 use crate::crypto::rng::Rng;
 use crate::crypto::sign::{PrivateKey, PublicKey};
@@ -26,6 +27,9 @@ pub(super) struct Context {
     pub(super) ike: Vec<IkeSuite>,
     pub(super) esp: Vec<Cipher>,
     pub(super) post_quantum: PostQuantum,
+    pub(super) rekey: Rekey,
+    /// IKE SAs that a step has made beside the one it was about; the endpoint takes them in.
+    pub(super) born: Vec<Sa>,
     pub(super) limits: Limits,
     pub(super) rng: Rng,
     pub(super) cookies: Cookies,
@@ -65,6 +69,8 @@ impl Context {
             ike,
             esp: settings.suites.esp,
             post_quantum: settings.suites.post_quantum,
+            rekey: settings.rekey,
+            born: Vec::new(),
             limits,
             cookies: Cookies::new(now, &mut rng),
             rng,
@@ -162,6 +168,17 @@ impl Context {
                 return spi;
             }
         }
+    }
+
+    /// An SPI for an IKE SA; that another has it is as likely as guessing one.
+    pub(super) fn new_ike_spi(&mut self) -> u64 {
+        self.rng.u64().max(1)
+    }
+
+    /// When an SA that lives for `life` is to be rekeyed: up to a tenth earlier, so that not all are at once.
+    pub(super) fn end_of_life(&mut self, now: Time, life: Option<Duration>) -> Option<Time> {
+        let life = life?;
+        Some(now + life * (900 + self.rng.below(101)) / 1000)
     }
 
     pub(super) fn release(&mut self, spi: u32) {

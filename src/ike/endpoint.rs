@@ -8,7 +8,7 @@ use std::net::IpAddr;
 
 use super::accept::{self, MAX_REQUEST, Request};
 use super::context::Context;
-use super::established::Closing;
+use super::closing::Closing;
 pub use super::event::{Event, Limits, Reason, Role, SaId, SaInfo, Settings, Transmit};
 use super::init;
 use super::natd::Spis;
@@ -119,6 +119,28 @@ impl Endpoint {
         self.step(sa, |mut state, core, ctx| {
             if let State::Established(established) = &mut state {
                 established.probe(core, ctx, now)?;
+            }
+            Ok(state)
+        });
+    }
+
+    /// Rekeys the session's Child SAs now, or as soon as no other request is under way.
+    pub fn rekey_children(&mut self, now: Time, sa: SaId) {
+        self.step(sa, |mut state, core, ctx| {
+            if let State::Established(established) = &mut state {
+                established.rekey_children(now);
+                established.advance(core, ctx, now)?;
+            }
+            Ok(state)
+        });
+    }
+
+    /// Rekeys the session's IKE SA, likewise.
+    pub fn rekey_ike(&mut self, now: Time, sa: SaId) {
+        self.step(sa, |mut state, core, ctx| {
+            if let State::Established(established) = &mut state {
+                established.rekey_at = Some(now);
+                established.advance(core, ctx, now)?;
             }
             Ok(state)
         });
@@ -330,6 +352,13 @@ impl Endpoint {
                 self.by_request.remove(&digest);
             }
             (None, None) => {}
+        }
+        for mut sa in std::mem::take(&mut self.ctx.born) {
+            sa.core.id = self.next_id();
+            if let Some(digest) = sa.core.init_digest {
+                self.by_request.insert(digest, sa.core.id);
+            }
+            self.put(sa);
         }
     }
 

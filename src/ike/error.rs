@@ -1,7 +1,7 @@
 //! Faults: which notify answers which, and what a peer's notify means in words. Both are decided here only.
 
 use super::event::Reason;
-use crate::wire::ike::{Notify, NotifyType, ParseError, PayloadType};
+use crate::wire::ike::{Notify, NotifyType, ParseError, PayloadType, Protocol};
 
 /// The longest sentence for a person, in characters.
 const SENTENCE: usize = 160;
@@ -22,6 +22,8 @@ pub(super) enum Fault {
     NoAdditional,
     /// Later, perhaps (RFC 7296 §2.25).
     Busy,
+    /// The Child SA to be rekeyed is none, by the SPI on which the peer says it receives (RFC 7296 §2.25).
+    NoChild(u32),
     /// An IKE_FOLLOWUP_KE for an exchange that is not under way (RFC 9370 §2.2.4).
     NoState,
 }
@@ -37,6 +39,11 @@ impl Fault {
             Fault::Selectors => Notify::new(NotifyType::TS_UNACCEPTABLE, []),
             Fault::NoAdditional => Notify::new(NotifyType::NO_ADDITIONAL_SAS, []),
             Fault::Busy => Notify::new(NotifyType::TEMPORARY_FAILURE, []),
+            Fault::NoChild(spi) => Notify {
+                protocol: Protocol::ESP,
+                spi: spi.to_be_bytes().to_vec(),
+                ..Notify::new(NotifyType::CHILD_SA_NOT_FOUND, [])
+            },
             Fault::NoState => Notify::new(NotifyType::STATE_NOT_FOUND, []),
         }
     }
@@ -87,6 +94,17 @@ pub(super) fn child_refusal(error: NotifyType) -> Reason {
         NotifyType::TEMPORARY_FAILURE => Reason::Incompatible("peer refused the data tunnel for now".to_owned()),
         NotifyType::NO_ADDITIONAL_SAS => Reason::Incompatible("peer refused a further data tunnel".to_owned()),
         other => Reason::Incompatible(format!("peer refused the data tunnel with notify {other}")),
+    }
+}
+
+/// Why the peer would not rekey, by the error it sent.
+pub(super) fn rekey_refusal(error: NotifyType) -> Reason {
+    match error {
+        NotifyType::NO_PROPOSAL_CHOSEN | NotifyType::INVALID_KE_PAYLOAD => {
+            Reason::Incompatible("rekey refused: no common key exchange (PFS): compare the suites of both configs".to_owned())
+        }
+        NotifyType::TEMPORARY_FAILURE => Reason::Incompatible("rekey refused for now".to_owned()),
+        other => Reason::Incompatible(format!("rekey refused with notify {other}")),
     }
 }
 

@@ -1,58 +1,89 @@
-//! An established IKE SA: its Child SAs, the requests we make on it, and the end of it.
+//! An established IKE SA: its Child SAs, what is due on it, and the requests we make.
 //!
-//! Without a Child SA one is asked for, with back-off: 1 to 5 s at first, then up to three quarters of a minute. The original
-//! initiator asks earlier, and if both ask at once its request wins, so that one Child SA comes of it.
+//! Without a Child SA one is asked for, with back-off: 1 to 5 s at first, then up to three quarters of a minute. Child SAs and the
+//! IKE SA are rekeyed by time (RFC 7296 §2.8); a refused rekeying leaves what stands and is tried again, at least once a minute.
 
 use std::time::Duration;
 
-use super::child::{self, Verdict};
+use super::child;
+use super::collide::{Doing, Target};
 use super::context::Context;
+use super::create::{Giving, Half, Making, Purpose, Spi, What};
 use super::error::Fault;
 use super::event::{Event, Reason, Role};
 use super::keymat::IkeKeys;
-use super::sa::{Core, End, LINGER, State, Step};
+use super::rekey::NewIke;
+use super::sa::{Core, End, State, Step};
 use super::seal::Plain;
 use super::window::{LATER, PROBE, jitter};
-use super::{info, payloads, propose, trace};
+use super::{closing, info, payloads, trace};
 use crate::child_sa::ChildSa;
-use crate::crypto::kex::{self, Method};
-use crate::crypto::secret::Secret;
+use crate::config::plan::IkeSuite;
+use crate::crypto::kex::Method;
 use crate::time::Time;
-use crate::wire::ike::{Delete, Exchange, Ke, NotifyType, Payload, Protocol};
+use crate::wire::ike::{Delete, Exchange, NotifyType, Payload, Protocol};
 
 pub(super) struct Established {
     pub(super) keys: IkeKeys,
-    pub(super) children: Vec<Installed>,
-    ask: Ask,
-    backoff: Duration,
-    /// Whether the next Child SA is asked for with a key exchange of its own; changes when the peer refuses the proposal.
-    exchange: Option<Method>,
-    /// Inbound SPIs of Child SAs that the peer believes in and that came to nothing.
-    broken: Vec<u32>,
+    pub(super) suite: IkeSuite,
+    pub(super) children: Vec<Child>,
+    /// Our CREATE_CHILD_SA under way.
+    pub(super) making: Option<Making>,
+    /// The peer's, which more key exchanges have to follow.
+    pub(super) giving: Option<Giving>,
+    /// The peer has rekeyed this IKE SA while our own rekeying is under way.
+    pub(super) held: Option<NewIke>,
+    /// When a Child SA is asked for, for there is none.
+    pub(super) ask: Option<Time>,
+    pub(super) backoff: Duration,
+    /// Whether it is asked for with a key exchange of its own; changes when the peer refuses the proposal.
+    pub(super) exchange: Option<Method>,
+    /// When the IKE SA is rekeyed, and how long to wait after a refusal.
+    pub(super) rekey_at: Option<Time>,
+    pub(super) rekey_wait: Duration,
+    /// Inbound SPIs of Child SAs to be deleted, and those of the DELETE under way.
+    pub(super) deletes: Vec<u32>,
+    pub(super) deleting: Vec<u32>,
     /// Why there is no Child SA.
-    why: Option<Reason>,
+    pub(super) why: Option<Reason>,
 }
 
-pub(super) struct Installed {
+pub(super) struct Child {
     pub(super) spi_in: u32,
     pub(super) spi_out: u32,
+    pub(super) rekey_at: Option<Time>,
+    pub(super) rekey_wait: Duration,
+    pub(super) fate: Fate,
 }
 
-enum Ask {
-    No,
-    At(Time),
-    UnderWay { spi_in: u32, nonce: Vec<u8>, exchange: Option<kex::Initiator> },
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    Stands,
+    /// The peer has rekeyed it and is to delete it; we do when its time is over.
+    Replaced {
+        by: u32,
+        until: Time,
+    },
+    /// We delete it.
+    Closing,
 }
 
 impl Established {
-    pub(super) fn new(keys: IkeKeys) -> Established {
+    pub(super) fn new(keys: IkeKeys, suite: IkeSuite, ctx: &mut Context, now: Time) -> Established {
         Established {
             keys,
+            suite,
             children: Vec::new(),
-            ask: Ask::No,
+            making: None,
+            giving: None,
+            held: None,
+            ask: None,
             backoff: FIRST_BACKOFF,
             exchange: None,
-            broken: Vec::new(),
+            rekey_at: ctx.end_of_life(now, ctx.rekey.ike),
+            rekey_wait: FIRST_REFUSED,
+            deletes: Vec::new(),
+            deleting: Vec::new(),
             why: None,
         }
     }
@@ -64,17 +95,22 @@ impl Established {
         };
         trace::message(ctx, core, false, &request.header, &payloads);
         match request.header.exchange {
-            Exchange::INFORMATIONAL => return info::request(self, core, ctx, now, request, &payloads),
+            Exchange::INFORMATIONAL => info::request(self, core, ctx, now, request, &payloads),
             Exchange::CREATE_CHILD_SA => match self.give(core, ctx, &payloads) {
-                Ok(given) => {
-                    core.respond(ctx, &mut self.keys, &request.header, &given.answer)?;
-                    self.child_up(core, ctx, given.child);
-                }
-                Err(fault) => return self.fault(core, ctx, now, request, fault),
+                Ok((purpose, half, answer)) => self.agreed(core, ctx, now, request, purpose, half, answer),
+                Err(fault) => self.fault(core, ctx, now, request, fault),
             },
-            _ => return self.fault(core, ctx, now, request, Fault::NoState),
+            _ => match self.giving.as_mut().ok_or(Fault::NoState).and_then(|giving| giving.follow(ctx, &payloads)) {
+                Ok(answer) => {
+                    core.respond(ctx, &mut self.keys, &request.header, &answer)?;
+                    match self.giving.take_if(|giving| giving.half.todo.is_empty()) {
+                        Some(Giving { purpose, half, .. }) => self.given(core, ctx, now, purpose, half),
+                        None => Ok(State::Established(self)),
+                    }
+                }
+                Err(fault) => self.fault(core, ctx, now, request, fault),
+            },
         }
-        Ok(State::Established(self))
     }
 
     pub(super) fn response(
@@ -96,11 +132,17 @@ impl Established {
                 "peer calls our message invalid and closed the session".to_owned(),
             )));
         }
-        if exchange == Exchange::CREATE_CHILD_SA {
-            self.answered(core, ctx, now, &payloads);
-        }
-        self.advance(core, ctx, now)?;
-        Ok(State::Established(self))
+        let mut state = if self.making.is_some() {
+            self.answered(core, ctx, now, &payloads)?
+        } else {
+            for spi_in in std::mem::take(&mut self.deleting) {
+                self.child_gone(core, ctx, spi_in, Reason::ClosedByUs);
+            }
+            self
+        };
+        state.miss_child(core, ctx, now);
+        state.advance(core, ctx, now)?;
+        Ok(State::Established(state))
     }
 
     pub(super) fn timeout(mut self: Box<Self>, core: &mut Core, ctx: &mut Context, now: Time) -> Step {
@@ -109,43 +151,94 @@ impl Established {
     }
 
     pub(super) fn due(&self, core: &Core) -> Option<(Time, &'static str)> {
-        match self.ask {
-            Ask::At(time) if !core.window.busy() => Some((time, "next request for a Child SA")),
-            Ask::No | Ask::At(_) | Ask::UnderWay { .. } => None,
+        let giving = self.giving.as_ref().map(|giving| (giving.deadline, "end of a half-done rekeying"));
+        let replaced = self.children.iter().filter_map(|child| match child.fate {
+            Fate::Replaced { until, .. } => Some((until, "end of a rekeyed Child SA")),
+            Fate::Stands | Fate::Closing => None,
+        });
+        let at_any_time = giving.into_iter().chain(replaced).min();
+        if core.window.busy() {
+            return at_any_time;
         }
+        let ask = self.ask.map(|at| (at, "next request for a Child SA"));
+        let rekey = self.rekey_at.map(|at| (at, "rekeying of an IKE SA"));
+        let standing = self.children.iter().filter(|child| child.fate == Fate::Stands);
+        let child = standing.filter_map(|child| child.rekey_at).min().map(|at| (at, "rekeying of a Child SA"));
+        [at_any_time, ask, rekey, child].into_iter().flatten().min()
     }
 
     pub(super) fn probe(&mut self, core: &mut Core, ctx: &mut Context, now: Time) -> Result<(), End> {
         if core.window.busy() {
-            core.window.hurry(now, PROBE_TIME);
+            core.window.hurry(now, closing::PROBE_TIME);
             return Ok(());
         }
         core.request(ctx, now, &mut self.keys, Exchange::INFORMATIONAL, &[], PROBE).map(|_| ())
     }
 
-    /// Makes the request that is due, if none is under way.
+    /// The Child SAs that stand are to be rekeyed now.
+    pub(super) fn rekey_children(&mut self, now: Time) {
+        for child in self.children.iter_mut().filter(|child| child.fate == Fate::Stands) {
+            child.rekey_at = Some(now);
+        }
+    }
+
+    /// Ends what has had its time, and makes the request that is due if none is under way.
     pub(super) fn advance(&mut self, core: &mut Core, ctx: &mut Context, now: Time) -> Result<(), End> {
+        self.expire(core, ctx, now);
         if core.window.busy() {
             return Ok(());
         }
-        if !self.broken.is_empty() {
-            let spis = std::mem::take(&mut self.broken);
-            let delete = Payload::Delete(Delete::Child { protocol: Protocol::ESP, spis });
-            core.request(ctx, now, &mut self.keys, Exchange::INFORMATIONAL, &[delete], LATER)?;
-        } else if matches!(self.ask, Ask::At(time) if time <= now) {
-            self.ask(core, ctx, now)?;
+        if !self.deletes.is_empty() {
+            self.deleting = std::mem::take(&mut self.deletes);
+            let delete = Payload::Delete(Delete::Child { protocol: Protocol::ESP, spis: self.deleting.clone() });
+            return core.request(ctx, now, &mut self.keys, Exchange::INFORMATIONAL, &[delete], LATER).map(|_| ());
+        }
+        if self.ask.is_some_and(|at| at <= now) {
+            return self.ask(core, ctx, now);
+        }
+        let halfway = self.giving.as_ref().map(|giving| (giving.purpose, giving.deadline));
+        for child in self.children.iter_mut().filter(|child| child.fate == Fate::Stands) {
+            if child.rekey_at.is_none_or(|at| at > now) {
+                continue;
+            }
+            match halfway {
+                // The peer is about to do the same.
+                Some((purpose, deadline)) if purpose == Purpose::Child(child.spi_in) => child.rekey_at = Some(deadline),
+                _ => {
+                    let purpose = Purpose::Child(child.spi_in);
+                    return self.start(core, ctx, now, purpose);
+                }
+            }
+        }
+        if self.rekey_at.is_some_and(|at| at <= now) {
+            // RFC 7296 §2.25.2: the peer would have to refuse it.
+            if self.giving.is_some() || self.children.iter().any(|child| child.fate != Fate::Stands) {
+                self.rekey_at = Some(now + jitter(POSTPONED, &mut ctx.rng));
+            } else {
+                return self.start(core, ctx, now, Purpose::Ike);
+            }
         }
         Ok(())
     }
 
-    pub(super) fn child_up(&mut self, core: &Core, ctx: &mut Context, child: ChildSa) {
-        self.children.push(Installed { spi_in: child.spi_in, spi_out: child.spi_out });
-        if matches!(self.ask, Ask::At(_)) {
-            self.ask = Ask::No;
-        }
+    pub(super) fn ask(&mut self, core: &mut Core, ctx: &mut Context, now: Time) -> Result<(), End> {
+        self.ask = None;
+        self.start(core, ctx, now, Purpose::NewChild)
+    }
+
+    /// `standby`: it is not to be sent on before [`Event::ChildUse`].
+    pub(super) fn child_up(&mut self, core: &Core, ctx: &mut Context, now: Time, child: ChildSa, standby: bool) {
+        self.children.push(Child {
+            spi_in: child.spi_in,
+            spi_out: child.spi_out,
+            rekey_at: ctx.end_of_life(now, ctx.rekey.child),
+            rekey_wait: FIRST_REFUSED,
+            fate: Fate::Stands,
+        });
+        self.ask = None;
         self.backoff = FIRST_BACKOFF;
         self.why = None;
-        ctx.emit(Event::ChildUp { sa: core.id, child });
+        ctx.emit(Event::ChildUp { sa: core.id, child, standby });
     }
 
     /// What we asked for under `spi_in` was not given. `broken`: the peer believes that it was.
@@ -161,7 +254,7 @@ impl Established {
         if let Some(spi_in) = spi_in {
             core.release_spi(ctx, spi_in);
             if broken {
-                self.broken.push(spi_in);
+                self.deletes.push(spi_in);
             }
         }
         if self.children.is_empty() {
@@ -171,17 +264,47 @@ impl Established {
         }
     }
 
-    /// The peer deleted the Child SA on which it receives by `spi_out`; ours of the pair is returned.
+    /// The peer deleted the Child SA on which it receives by `spi_out`; ours of the pair is returned if it is to be named in the
+    /// answer.
     pub(super) fn child_deleted(&mut self, core: &mut Core, ctx: &mut Context, now: Time, spi_out: u32) -> Option<u32> {
-        let at = self.children.iter().position(|child| child.spi_out == spi_out)?;
-        let Installed { spi_in, .. } = self.children.remove(at);
-        core.release_spi(ctx, spi_in);
-        ctx.emit(Event::ChildDown { sa: core.id, spi_in: Some(spi_in), reason: Reason::ClosedByPeer });
-        if self.children.is_empty() && matches!(self.ask, Ask::No) {
-            self.why = Some(Reason::ClosedByPeer);
-            self.ask_later(core, ctx, now);
+        let child = self.children.iter().find(|child| child.spi_out == spi_out)?;
+        let (spi_in, fate) = (child.spi_in, child.fate);
+        // RFC 7296 §2.25.1: both delete it, so each knows already.
+        let crossing = self.deleting.contains(&spi_in);
+        self.deletes.retain(|queued| *queued != spi_in);
+        if let Fate::Replaced { by, .. } = fate
+            && self.children.iter().any(|child| child.spi_in == by)
+        {
+            ctx.emit(Event::ChildUse { sa: core.id, spi_in: by });
         }
-        Some(spi_in)
+        // What was to take the place of another is gone, so the other one stays.
+        for other in &mut self.children {
+            if matches!(other.fate, Fate::Replaced { by, .. } if by == spi_in) {
+                other.fate = Fate::Stands;
+                other.rekey_at = Some(now + jitter(other.rekey_wait, &mut ctx.rng));
+            }
+        }
+        self.child_gone(core, ctx, spi_in, Reason::ClosedByPeer);
+        self.miss_child(core, ctx, now);
+        (!crossing).then_some(spi_in)
+    }
+
+    pub(super) fn child_gone(&mut self, core: &mut Core, ctx: &mut Context, spi_in: u32, reason: Reason) {
+        core.release_spi(ctx, spi_in);
+        if let Some(at) = self.children.iter().position(|child| child.spi_in == spi_in) {
+            self.children.remove(at);
+            if self.children.is_empty() {
+                self.why = Some(reason.clone());
+            }
+            ctx.emit(Event::ChildDown { sa: core.id, spi_in: Some(spi_in), reason });
+        }
+    }
+
+    /// Forgets a half-done exchange of the peer.
+    pub(super) fn drop_giving(&mut self, core: &mut Core, ctx: &mut Context) {
+        if let Some(Giving { half: Half { what: What::Child { spi_in, .. }, .. }, .. }) = self.giving.take() {
+            core.release_spi(ctx, spi_in);
+        }
     }
 
     /// Answers with the fault; some end the SA (RFC 7296 §2.21.3).
@@ -202,77 +325,62 @@ impl Established {
     }
 
     pub(super) fn words(&self) -> String {
-        match (&self.why, &self.ask) {
+        match &self.why {
             _ if !self.children.is_empty() => "established".to_owned(),
-            (Some(why), _) => format!("established, no data tunnel: {why}"),
-            (None, _) => "established, no data tunnel".to_owned(),
+            Some(why) => format!("established, no data tunnel: {why}"),
+            None => "established, no data tunnel".to_owned(),
         }
     }
 
-    /// CREATE_CHILD_SA of the peer. A new Child SA is given; rekeying is not done yet, and refused so that the peer keeps what it
-    /// has: TEMPORARY_FAILURE for a Child SA makes strongSwan try again later; NO_ADDITIONAL_SAS for the IKE SA makes it
-    /// reauthenticate, make-before-break, by a new IKE_SA_INIT.
-    fn give(&mut self, core: &mut Core, ctx: &mut Context, payloads: &[Payload]) -> Result<child::Given, Fault> {
-        if payloads::sa(payloads).is_some_and(|offered| offered.iter().any(|one| one.protocol == Protocol::IKE)) {
-            return Err(Fault::NoAdditional);
+    pub(super) fn doing(&self) -> Doing {
+        match &self.making {
+            Some(making) => {
+                let followed = making.half.is_some();
+                match making.purpose {
+                    Purpose::NewChild => Doing::Creating,
+                    Purpose::Child(spi_in) => Doing::RekeyingChild { spi_in, followed },
+                    Purpose::Ike => Doing::RekeyingIke { followed },
+                }
+            }
+            None if self.deletes.is_empty() && self.deleting.is_empty() => Doing::Nothing,
+            None => Doing::DeletingChild,
         }
-        if payloads::notify(payloads, NotifyType::REKEY_SA).is_some() {
-            return Err(Fault::Busy);
-        }
-        if self.children.len() >= MAX_CHILDREN {
-            return Err(Fault::NoAdditional);
-        }
-        if core.role == Role::Initiator && matches!(self.ask, Ask::UnderWay { .. }) {
-            return Err(Fault::Busy);
-        }
-        child::give(core, ctx, &self.keys, None, payloads)
     }
 
-    pub(super) fn ask(&mut self, core: &mut Core, ctx: &mut Context, now: Time) -> Result<(), End> {
-        let spi_in = core.reserve_spi(ctx);
-        let nonce = ctx.rng.array::<32>().to_vec();
-        let exchange = self.exchange.map(|method| kex::Initiator::generate(method, &mut ctx.rng));
-        let [sa, ts_initiator, ts_responder] = child::offer(&ctx.esp, spi_in, self.exchange);
-        let mut request = vec![sa, Payload::Nonce(nonce.clone())];
-        request.extend(exchange.as_ref().map(|exchange| {
-            Payload::Ke(Ke { method: propose::method_id(exchange.method()), data: exchange.public().to_vec() })
-        }));
-        request.extend([ts_initiator, ts_responder]);
-        self.ask = Ask::UnderWay { spi_in, nonce, exchange };
-        core.request(ctx, now, &mut self.keys, Exchange::CREATE_CHILD_SA, &request, LATER).map(|_| ())
+    pub(super) fn target(&self, spi_out: u32) -> Target {
+        match self.children.iter().find(|child| child.spi_out == spi_out) {
+            Some(Child { spi_in, fate: Fate::Stands, .. }) => Target::Standing { spi_in: *spi_in },
+            Some(Child { fate: Fate::Replaced { .. } | Fate::Closing, .. }) => Target::Leaving,
+            None => Target::Unknown,
+        }
     }
 
-    /// The response to [`ask`](Self::ask).
-    fn answered(&mut self, core: &mut Core, ctx: &mut Context, now: Time, payloads: &[Payload]) {
-        let Ask::UnderWay { spi_in, nonce, exchange } = std::mem::replace(&mut self.ask, Ask::No) else { return };
-        let verdict = child::verdict(&ctx.esp, self.exchange, payloads);
-        if let Some(error) = payloads::error(payloads)
-            && [NotifyType::NO_PROPOSAL_CHOSEN, NotifyType::INVALID_KE_PAYLOAD].contains(&error.kind)
-        {
-            // The peer wants a key exchange for its Child SAs, or it wants none.
-            self.exchange = if self.exchange.is_none() { Some(Method::X25519) } else { None };
+    fn expire(&mut self, core: &mut Core, ctx: &mut Context, now: Time) {
+        if self.giving.as_ref().is_some_and(|giving| giving.deadline <= now) {
+            self.drop_giving(core, ctx);
         }
-        let choice = match verdict {
-            Verdict::Given(choice) => choice,
-            Verdict::Refused(reason) => return self.child_refused(core, ctx, now, Some(spi_in), reason, false),
-            Verdict::Broken(reason) => return self.child_refused(core, ctx, now, Some(spi_in), reason, true),
-        };
-        let broken = |what| Reason::PeerMisbehaved(format!("CREATE_CHILD_SA of the peer: {what}"));
-        let Some(nonce_responder) = payloads::nonce(payloads) else {
-            return self.child_refused(core, ctx, now, Some(spi_in), broken("no nonce in it"), true);
-        };
-        let mut shared: Vec<Secret> = Vec::new();
-        if let Some(exchange) = exchange {
-            let method = propose::method_id(exchange.method());
-            let secret =
-                payloads::ke(payloads).filter(|ke| ke.method == method).and_then(|ke| exchange.finish(&ke.data).ok());
-            let Some(secret) = secret else {
-                return self.child_refused(core, ctx, now, Some(spi_in), broken("no good key exchange in it"), true);
-            };
-            shared.push(secret);
+        let mut over = Vec::new();
+        for child in &mut self.children {
+            if let Fate::Replaced { by, until } = child.fate
+                && until <= now
+            {
+                child.fate = Fate::Closing;
+                over.push((child.spi_in, by));
+            }
         }
-        let child = child::derive(&self.keys, Role::Initiator, &choice, spi_in, (&nonce, nonce_responder), &shared);
-        self.child_up(core, ctx, child);
+        for (old, by) in over {
+            if self.children.iter().any(|child| child.spi_in == by) {
+                ctx.emit(Event::ChildUse { sa: core.id, spi_in: by });
+            }
+            self.deletes.push(old);
+        }
+    }
+
+    /// Sees to it that a Child SA is asked for, if there is none.
+    fn miss_child(&mut self, core: &Core, ctx: &mut Context, now: Time) {
+        if self.children.is_empty() && self.making.is_none() && self.ask.is_none() {
+            self.ask_later(core, ctx, now);
+        }
     }
 
     fn ask_later(&mut self, core: &Core, ctx: &mut Context, now: Time) {
@@ -281,78 +389,31 @@ impl Established {
             Role::Responder if self.backoff == FIRST_BACKOFF => RESPONDER_BACKOFF,
             Role::Initiator | Role::Responder => self.backoff,
         };
-        self.ask = Ask::At(now + jitter(wait, &mut ctx.rng));
+        self.ask = Some(now + jitter(wait, &mut ctx.rng));
         self.backoff = (self.backoff * 2).min(LAST_BACKOFF);
     }
 }
 
-/// We close the SA, and wait for the peer to know it. Nobody outside sees it any more.
-pub(super) struct Closing {
-    pub(super) keys: IkeKeys,
-    deleting: bool,
-}
-
-impl Closing {
-    /// Sends DELETE as soon as the window allows, after `fault` if there is one.
-    pub(super) fn start(keys: IkeKeys, core: &mut Core, ctx: &mut Context, now: Time, fault: Option<Fault>) -> Step {
-        let mut closing = Box::new(Closing { keys, deleting: false });
-        if core.window.busy() {
-            core.window.hurry(now, PROBE_TIME);
-        } else {
-            closing.delete(core, ctx, now, fault)?;
-        }
-        Ok(State::Closing(closing))
-    }
-
-    /// DELETE without regard to the window, for there is no time to wait; the request under way goes first once more.
-    pub(super) fn at_once(keys: IkeKeys, core: &mut Core, ctx: &mut Context, now: Time) {
-        ctx.send(core.path, core.window.datagrams());
-        // The SA ends here whether this can be sent or not.
-        let _ = Closing { keys, deleting: false }.delete(core, ctx, now, None);
-    }
-
-    pub(super) fn response(
-        mut self: Box<Self>,
-        core: &mut Core,
-        ctx: &mut Context,
-        now: Time,
-        response: &Plain,
-    ) -> Step {
-        core.window.answered();
-        log::debug!("{} answers while we close: {}", core.path, response.header.exchange);
-        if self.deleting {
-            return Err(End::Quiet);
-        }
-        self.delete(core, ctx, now, None)?;
-        Ok(State::Closing(self))
-    }
-
-    pub(super) fn request(mut self: Box<Self>, core: &mut Core, ctx: &mut Context, now: Time, request: &Plain) -> Step {
-        if request.header.exchange != Exchange::INFORMATIONAL {
-            // RFC 7296 §2.25.2: nothing is made on an SA that is being closed.
-            core.respond_fault(ctx, &mut self.keys, &request.header, Fault::Busy)?;
-            return Ok(State::Closing(self));
-        }
-        core.respond(ctx, &mut self.keys, &request.header, &[])?;
-        let deleted = request.payloads().is_ok_and(|payloads| payloads.contains(&Payload::Delete(Delete::Ike)));
-        if deleted {
-            core.window.answered();
-            return Ok(State::Gone(now + LINGER));
-        }
-        Ok(State::Closing(self))
-    }
-
-    fn delete(&mut self, core: &mut Core, ctx: &mut Context, now: Time, fault: Option<Fault>) -> Result<(), End> {
-        self.deleting = true;
-        let fault = fault.map(|fault| Payload::Notify(fault.notify()));
-        let request: Vec<Payload> = fault.into_iter().chain([Payload::Delete(Delete::Ike)]).collect();
-        core.request(ctx, now, &mut self.keys, Exchange::INFORMATIONAL, &request, PROBE).map(|_| ())
+/// Releases the inbound SPI that an exchange of ours had reserved.
+pub(super) fn release(core: &mut Core, ctx: &mut Context, spi: Spi) {
+    if let Spi::Child(spi_in) = spi {
+        core.release_spi(ctx, spi_in);
     }
 }
 
-const MAX_CHILDREN: usize = 4;
+/// As responder of IKE_AUTH or CREATE_CHILD_SA, or as initiator: both have agreed, and all key exchanges are done.
+pub(super) fn child_of(keys: &IkeKeys, role: Role, half: &Half) -> Option<ChildSa> {
+    let What::Child { choice, spi_in } = &half.what else { return None };
+    let nonces = (half.nonces.initiator.as_slice(), half.nonces.responder.as_slice());
+    Some(child::derive(keys, role, choice, *spi_in, nonces, &half.shared))
+}
+
+/// One, its successor, and those of a collision, while some of them are on their way out.
+pub(super) const MAX_CHILDREN: usize = 4;
 const FIRST_BACKOFF: Duration = Duration::from_millis(1500);
 const RESPONDER_BACKOFF: Duration = Duration::from_secs(4);
 const LAST_BACKOFF: Duration = Duration::from_secs(45);
-/// The life of a request that turned out to be a probe.
-const PROBE_TIME: Duration = Duration::from_secs(8);
+/// After a refused rekeying: doubles up to [`LAST_BACKOFF`].
+pub(super) const FIRST_REFUSED: Duration = Duration::from_secs(5);
+pub(super) const LAST_REFUSED: Duration = LAST_BACKOFF;
+const POSTPONED: Duration = Duration::from_secs(2);

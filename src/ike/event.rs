@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::fragment;
 use crate::child_sa::ChildSa;
-use crate::config::plan::Suites;
+use crate::config::plan::{Rekey, Suites};
 use crate::crypto::sign::PrivateKey;
 use crate::path::{Path, PeerId};
 use crate::time::Time;
@@ -14,9 +14,10 @@ pub struct Settings {
     pub name: String,
     pub private_key: PrivateKey,
     pub suites: Suites,
+    pub rekey: Rekey,
 }
 
-/// An IKE SA, for as long as it lives.
+/// An IKE SA and those that rekeying puts in its place: one session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SaId(pub u32);
 
@@ -51,8 +52,28 @@ pub enum Event {
     ChildUp {
         sa: SaId,
         child: ChildSa,
+        /// It takes the place of another, and the peer may not be ready: to be received on, but not sent on before
+        /// [`Event::ChildUse`].
+        standby: bool,
     },
-    /// The peer refused or deleted the child; the IKE SA stands, and a new one is being asked for, with back-off.
+    /// From now on the Child SA is sent on: what it takes the place of goes.
+    ChildUse {
+        sa: SaId,
+        spi_in: u32,
+    },
+    /// The IKE SA has another one in its place, with other SPIs and keys and the same id.
+    Rekeyed {
+        sa: SaId,
+        suite: String,
+    },
+    /// The peer would not rekey; what stands stays, and it is tried again. `ike`: it was about the IKE SA.
+    RekeyRefused {
+        sa: SaId,
+        ike: bool,
+        reason: Reason,
+    },
+    /// A child was refused (no SPI), or it is gone; what was sent on it before may still come. The IKE SA stands; if it has no other
+    /// child, a new one is being asked for, with back-off.
     ChildDown {
         sa: SaId,
         spi_in: Option<u32>,

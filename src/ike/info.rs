@@ -5,6 +5,7 @@ use super::error::refusal;
 use super::established::Established;
 use super::event::Reason;
 use super::payloads;
+use super::rekey::Old;
 use super::sa::{Core, State, Step};
 use super::seal::Plain;
 use crate::time::Time;
@@ -22,6 +23,10 @@ pub(super) fn request(
     let refused = payloads::notify(payloads, NotifyType::AUTHENTICATION_FAILED).is_some();
     if refused || payloads.contains(&Payload::Delete(Delete::Ike)) {
         core.respond(ctx, &mut state.keys, &request.header, &[])?;
+        // The peer has rekeyed it, and our own rekeying of it is too late.
+        if let Some(held) = state.held.take().filter(|_| !refused) {
+            return Ok(State::Established(state.switch(core, ctx, now, held, &Old::Gone)));
+        }
         let reason = if refused {
             refusal(core.peer_name(ctx), &ctx.fingerprint, NotifyType::AUTHENTICATION_FAILED)
         } else {

@@ -61,6 +61,17 @@ impl IkeKeys {
         IkeKeys::derive(self.suite, self.role, &skeyseed, seed)
     }
 
+    /// The first generation of the IKE SA that takes this one's place (RFC 7296 §2.18, RFC 9370 §2.2.4):
+    /// `SKEYSEED = prf(SK_d, SK(0) | Ni | Nr | SK(1) | …)` by the old PRF. `seed` has the nonces and SPIs of the rekeying.
+    pub fn rekey(&self, suite: Suite, role: Role, shared: &[Secret], seed: &Seed) -> IkeKeys {
+        let skeyseed = self.rekey_seed(&seed.nonce_initiator, &seed.nonce_responder, shared);
+        IkeKeys::derive(suite, role, &skeyseed, seed)
+    }
+
+    fn rekey_seed(&self, nonce_initiator: &[u8], nonce_responder: &[u8], shared: &[Secret]) -> Secret {
+        self.suite.prf.mac(&self.d, &seed_of_new(nonce_initiator, nonce_responder, shared))
+    }
+
     fn derive(suite: Suite, role: Role, skeyseed: &Secret, seed: &Seed) -> IkeKeys {
         let sk = Sk::derive(suite, skeyseed, seed);
         let (ours, theirs) = match role {
@@ -86,10 +97,7 @@ impl IkeKeys {
         nonce_responder: &[u8],
         shared: &[Secret],
     ) -> ChildKeys {
-        let (first, additional) = shared.split_at(shared.len().min(1));
-        let first = first.iter().map(|secret| &**secret);
-        let additional = additional.iter().map(|secret| &**secret);
-        let seed: Vec<&[u8]> = first.chain([nonce_initiator, nonce_responder]).chain(additional).collect();
+        let seed = seed_of_new(nonce_initiator, nonce_responder, shared);
         let keymat = self.suite.prf.expand(&self.d, &seed, 2 * cipher.keymat_len());
         let (initiator, responder) = keymat.split_at(cipher.keymat_len());
         ChildKeys { initiator: Secret::from(initiator), responder: Secret::from(responder) }
@@ -103,6 +111,14 @@ impl IkeKeys {
         };
         self.suite.prf.mac(key, data)
     }
+}
+
+/// `[SK(0) |] Ni | Nr [| SK(1) | …]`
+fn seed_of_new<'a>(nonce_initiator: &'a [u8], nonce_responder: &'a [u8], shared: &'a [Secret]) -> Vec<&'a [u8]> {
+    let (first, additional) = shared.split_at(shared.len().min(1));
+    let first = first.iter().map(|secret| &**secret);
+    let additional = additional.iter().map(|secret| &**secret);
+    first.chain([nonce_initiator, nonce_responder]).chain(additional).collect()
 }
 
 /// `SK_d | SK_ai | SK_ar | SK_ei | SK_er | SK_pi | SK_pr`; with an AEAD there is no SK_a (RFC 7296 §2.14, RFC 5282 §7.1).

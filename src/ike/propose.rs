@@ -47,9 +47,37 @@ pub(super) fn offer_ike(suites: &[IkeSuite]) -> Vec<Proposal> {
 /// The first of our suites that one of the proposals allows, and the answer that says so.
 pub(super) fn choose_ike(suites: &[IkeSuite], offered: &[Proposal]) -> Option<(IkeSuite, Proposal)> {
     suites.iter().find_map(|suite| {
-        let answer = offered.iter().find_map(|proposal| fit_ike(suite, proposal))?;
+        let answer = offered.iter().find_map(|proposal| fit_ike(suite, proposal, 0))?;
         Some((suite.clone(), answer))
     })
+}
+
+/// The offer of a new IKE SA in the place of an old one: its SPI stands in the proposal (RFC 7296 §1.3.2).
+pub(super) fn offer_rekey(suite: &IkeSuite, spi: u64) -> Vec<Proposal> {
+    let mut offer = offer_ike(std::slice::from_ref(suite));
+    offer.iter_mut().for_each(|proposal| proposal.spi = spi.to_be_bytes().to_vec());
+    offer
+}
+
+/// What of such an offer we choose, with the peer's new SPI and the answer, which has ours.
+pub(super) fn choose_rekey(suites: &[IkeSuite], offered: &[Proposal], spi: u64) -> Option<(IkeSuite, u64, Proposal)> {
+    suites.iter().find_map(|suite| {
+        offered.iter().find_map(|proposal| {
+            let answer = fit_ike(suite, proposal, size_of::<u64>())?;
+            let theirs = ike_spi(proposal)?;
+            Some((suite.clone(), theirs, Proposal { spi: spi.to_be_bytes().to_vec(), ..answer }))
+        })
+    })
+}
+
+/// The peer's new SPI, if the answer is the one thing that [`offer_rekey`] offered.
+pub(super) fn answered_rekey(suite: &IkeSuite, answer: &[Proposal]) -> Option<u64> {
+    let [proposal] = answer else { return None };
+    if !single(proposal) {
+        return None;
+    }
+    fit_ike(suite, proposal, size_of::<u64>())?;
+    ike_spi(proposal)
 }
 
 /// The suite that an answer names; `None` if it is no answer or none of `suites`.
@@ -58,13 +86,25 @@ pub(super) fn answered_ike(suites: &[IkeSuite], answer: &[Proposal]) -> Option<I
     if !single(proposal) {
         return None;
     }
-    suites.iter().find(|suite| fit_ike(suite, proposal).is_some()).cloned()
+    suites.iter().find(|suite| fit_ike(suite, proposal, 0).is_some()).cloned()
 }
 
-/// One proposal with every cipher, and the key exchange if there is one.
-pub(super) fn offer_esp(ciphers: &[Cipher], spi: u32, exchange: Option<Method>) -> Proposal {
+/// One proposal with every cipher, and the key exchanges if there are any.
+pub(super) fn offer_esp(ciphers: &[Cipher], spi: u32, exchanges: &[Method]) -> Proposal {
+    let additional = exchanges.iter().skip(1).map(|&method| method_id(method));
+    let slots = ADDITIONAL.zip(additional).map(|(kind, id)| Transform::new(TransformType(kind), id));
+    esp_proposal(ciphers, spi, exchanges.first().copied(), slots)
+}
+
+fn esp_proposal(
+    ciphers: &[Cipher],
+    spi: u32,
+    exchange: Option<Method>,
+    slots: impl Iterator<Item = Transform>,
+) -> Proposal {
     let mut transforms: Vec<_> = ciphers.iter().map(|&cipher| encryption(cipher)).collect();
     transforms.extend(exchange.map(|method| Transform::new(TransformType::KE, method_id(method))));
+    transforms.extend(slots);
     transforms.push(Transform::new(TransformType::ESN, transform::ESN_NO));
     Proposal { number: 1, protocol: Protocol::ESP, spi: spi.to_be_bytes().to_vec(), transforms }
 }
@@ -76,8 +116,17 @@ pub(super) struct EspChoice {
     pub(super) exchange: Option<Method>,
     /// On which the other side receives.
     pub(super) spi: u32,
+    /// ADDKE types offered, each with the ID chosen, NONE included (RFC 9370 §2.2.1).
+    slots: Vec<(u8, u16)>,
     /// The number of the proposal.
     number: u8,
+}
+
+impl EspChoice {
+    /// The additional key exchanges, in order.
+    pub(super) fn additional(&self) -> impl Iterator<Item = Method> + '_ {
+        self.slots.iter().filter_map(|(_, id)| method_of(*id))
+    }
 }
 
 /// The first of our ciphers that one of the proposals allows.
@@ -90,17 +139,31 @@ pub(super) fn choose_esp(ours: &[Cipher], offered: &[Proposal], first: bool, ke:
 
 /// The answer to the proposal chosen, with the SPI on which we receive.
 pub(super) fn answer_esp(choice: &EspChoice, spi: u32) -> Proposal {
-    Proposal { number: choice.number, ..offer_esp(&[choice.cipher], spi, choice.exchange) }
+    let slots = choice.slots.iter().map(|&(kind, id)| Transform::new(TransformType(kind), id));
+    Proposal { number: choice.number, ..esp_proposal(&[choice.cipher], spi, choice.exchange, slots) }
 }
 
-/// The choice that an answer to [`offer_esp`] names; `None` if it is no answer or nothing we offered.
-pub(super) fn answered_esp(ours: &[Cipher], exchange: Option<Method>, answer: &[Proposal]) -> Option<EspChoice> {
+/// The choice that an answer names, if it is one; `exchanges` are those that [`offer_esp`] offered, and without any the answer's
+/// mean nothing. Without a key exchange at all is allowed only if `optional`.
+pub(super) fn answered_esp(
+    ours: &[Cipher],
+    exchanges: &[Method],
+    optional: bool,
+    answer: &[Proposal],
+) -> Option<EspChoice> {
     let [proposal] = answer else { return None };
     if !single(proposal) {
         return None;
     }
-    let choice = choose_esp(ours, answer, exchange.is_none(), exchange.map(method_id))?;
-    (choice.exchange == exchange).then_some(choice)
+    let ke = exchanges.first().map(|&method| method_id(method));
+    let choice = choose_esp(ours, answer, exchanges.is_empty(), ke)?;
+    let chosen: Vec<Method> = choice.exchange.into_iter().chain(choice.additional()).collect();
+    (chosen == exchanges || (optional && chosen.is_empty())).then_some(choice)
+}
+
+fn ike_spi(proposal: &Proposal) -> Option<u64> {
+    let spi = u64::from_be_bytes(proposal.spi.as_slice().try_into().ok()?);
+    (spi != 0).then_some(spi)
 }
 
 fn prf_id(prf: Prf) -> u16 {
@@ -131,10 +194,10 @@ fn ike_transforms(suite: &IkeSuite, additional: impl Iterator<Item = u16>) -> Ve
 }
 
 /// The answer to a proposal that allows the suite: one transform of each type offered.
-fn fit_ike(suite: &IkeSuite, proposal: &Proposal) -> Option<Proposal> {
+fn fit_ike(suite: &IkeSuite, proposal: &Proposal, spi_len: usize) -> Option<Proposal> {
     let known = |kind: TransformType| KINDS.contains(&kind) || ADDITIONAL.contains(&kind.0);
     if proposal.protocol != Protocol::IKE
-        || !proposal.spi.is_empty()
+        || proposal.spi.len() != spi_len
         || !proposal.transforms.iter().all(|offered| known(offered.kind))
         || !ike_transforms(suite, std::iter::empty()).iter().all(|wanted| proposal.transforms.contains(wanted))
         || !without_integrity(proposal)
@@ -187,29 +250,45 @@ fn fit_esp(cipher: Cipher, proposal: &Proposal, first: bool, ke: Option<u16>) ->
     if spi < 256 {
         return None;
     }
-    let exchange = if first { None } else { fit_exchange(proposal, ke)? };
-    Some(EspChoice { cipher, exchange, spi, number: proposal.number })
+    let (exchange, slots) = if first { (None, Vec::new()) } else { fit_exchanges(proposal, ke)? };
+    Some(EspChoice { cipher, exchange, spi, slots, number: proposal.number })
 }
 
-/// The key exchange of a new Child SA, if the proposal wants one; the outer `None` if it wants what we cannot do.
-fn fit_exchange(proposal: &Proposal, ke: Option<u16>) -> Option<Option<Method>> {
-    let additional =
-        |kind| !offers_kind(proposal, TransformType(kind)) || offers(proposal, TransformType(kind), transform::NONE);
-    if !ADDITIONAL.into_iter().all(additional) {
-        return None;
-    }
-    if !offers_kind(proposal, TransformType::KE) {
-        return Some(None);
-    }
+/// The key exchange of a new Child SA and its ADDKE slots, as the proposal wants them; `None` if it wants what we cannot do.
+fn fit_exchanges(proposal: &Proposal, ke: Option<u16>) -> Option<(Option<Method>, Vec<(u8, u16)>)> {
+    let slots: Vec<u8> = ADDITIONAL.filter(|&kind| offers_kind(proposal, TransformType(kind))).collect();
     let offered = |method: &Method| offers(proposal, TransformType::KE, method_id(*method));
     let sent = ke.and_then(method_of).filter(offered);
-    let optional = offers(proposal, TransformType::KE, transform::NONE);
-    match sent {
-        Some(method) => Some(Some(method)),
-        None if optional => Some(None),
+    let optional = !offers_kind(proposal, TransformType::KE) || offers(proposal, TransformType::KE, transform::NONE);
+    let exchange = match sent {
+        Some(method) => Some(method),
+        None if optional => None,
         // INVALID_KE_PAYLOAD will name it.
-        None => METHODS.into_iter().find(offered).map(Some),
-    }
+        None => Some(METHODS.into_iter().find(offered)?),
+    };
+    // RFC 9370 §2.2.1: no additional key exchange without a first one.
+    let methods: &[Method] = if exchange.is_some() { &METHODS } else { &[] };
+    let ids = fill_freely(proposal, &slots, methods)?;
+    Some((exchange, slots.into_iter().zip(ids).collect()))
+}
+
+/// A method for each slot that offers one, none of them twice, or NONE where that is all there is (RFC 9370 §2.2.1).
+fn fill_freely(proposal: &Proposal, slots: &[u8], methods: &[Method]) -> Option<Vec<u16>> {
+    let Some((&slot, rest)) = slots.split_first() else { return Some(Vec::new()) };
+    let kind = TransformType(slot);
+    let filled = methods.iter().filter(|method| offers(proposal, kind, method_id(**method))).find_map(|&method| {
+        let others: Vec<Method> = methods.iter().copied().filter(|other| *other != method).collect();
+        Some((method_id(method), fill_freely(proposal, rest, &others)?))
+    });
+    let (id, mut tail) = match filled {
+        Some(filled) => filled,
+        None => (
+            transform::NONE,
+            offers(proposal, kind, transform::NONE).then(|| fill_freely(proposal, rest, methods))??,
+        ),
+    };
+    tail.insert(0, id);
+    Some(tail)
 }
 
 fn offers_kind(proposal: &Proposal, kind: TransformType) -> bool {
@@ -321,13 +400,13 @@ mod tests {
     #[test]
     fn esp_without_and_with_key_exchange() {
         let ciphers = [Cipher::Aes256Gcm, Cipher::ChaCha20Poly1305];
-        let plain = offer_esp(&ciphers, 0xc1c2_c3c4, None);
+        let plain = offer_esp(&ciphers, 0xc1c2_c3c4, &[]);
         let choice = choose_esp(&ciphers[1..], std::slice::from_ref(&plain), false, None).unwrap();
         assert_eq!((choice.cipher, choice.exchange, choice.spi), (Cipher::ChaCha20Poly1305, None, 0xc1c2_c3c4));
         let answer = answer_esp(&choice, 0x1000);
-        assert_eq!(answered_esp(&ciphers, None, &[answer]).unwrap().spi, 0x1000);
+        assert_eq!(answered_esp(&ciphers, &[], false, &[answer]).unwrap().spi, 0x1000);
 
-        let mut offered = offer_esp(&ciphers, 0x1000, Some(Method::X25519));
+        let mut offered = offer_esp(&ciphers, 0x1000, &[Method::X25519]);
         let choose = |offered: &Proposal, ke| choose_esp(&ciphers, std::slice::from_ref(offered), false, ke);
         assert_eq!(choose(&offered, Some(31)).unwrap().exchange, Some(Method::X25519));
         assert_eq!(choose(&offered, None).unwrap().exchange, Some(Method::X25519), "to be asked for");
@@ -337,17 +416,53 @@ mod tests {
         add(&mut offered, TransformType::KE, transform::NONE);
         assert_eq!(choose(&offered, Some(19)).unwrap().exchange, None);
         add(&mut offered, TransformType::ADDKE1, transform::ML_KEM_768);
-        assert_eq!(choose(&offered, Some(31)), None, "IKE_FOLLOWUP_KE would be needed");
+        assert_eq!(choose(&offered, Some(19)), None, "ADDKE without KE");
+        let choice = choose(&offered, Some(31)).unwrap();
+        assert_eq!(choice.additional().collect::<Vec<_>>(), [Method::MlKem768]);
+        let answer = [answer_esp(&choice, 0x1000)];
+        let both = [Method::X25519, Method::MlKem768];
+        assert_eq!(answered_esp(&ciphers, &both, false, &answer).unwrap().exchange, Some(Method::X25519));
+        assert_eq!(answered_esp(&ciphers, &both[..1], false, &answer), None);
     }
 
     #[test]
     fn esp_needs_an_spi_and_short_sequence_numbers() {
         let ciphers = [Cipher::Aes256Gcm];
-        assert_eq!(choose_esp(&ciphers, &[offer_esp(&ciphers, 255, None)], true, None), None);
-        let mut long = offer_esp(&ciphers, 256, None);
+        assert_eq!(choose_esp(&ciphers, &[offer_esp(&ciphers, 255, &[])], true, None), None);
+        let mut long = offer_esp(&ciphers, 256, &[]);
         assert!(choose_esp(&ciphers, std::slice::from_ref(&long), true, None).is_some());
         long.transforms.retain(|offered| offered.kind != TransformType::ESN);
         add(&mut long, TransformType::ESN, transform::ESN_YES);
         assert_eq!(choose_esp(&ciphers, &[long], true, None), None);
+    }
+
+    #[test]
+    fn additional_exchanges_of_a_child_are_all_different() {
+        let ciphers = [Cipher::Aes256Gcm];
+        let chosen = |slots: &[(TransformType, u16)]| {
+            let mut offered = offer_esp(&ciphers, 0x1000, &[Method::X25519]);
+            slots.iter().for_each(|&(kind, id)| add(&mut offered, kind, id));
+            let choice = choose_esp(&ciphers, &[offered], false, Some(31))?;
+            Some(choice.slots.iter().map(|(_, id)| *id).collect::<Vec<_>>())
+        };
+        let (one, two) = (TransformType::ADDKE1, TransformType::ADDKE3);
+        assert_eq!(chosen(&[(one, 36), (one, 37), (two, 36)]), Some(vec![37, 36]));
+        assert_eq!(chosen(&[(one, 36), (two, 36)]), None);
+        assert_eq!(chosen(&[(one, 36), (two, 36), (two, 0)]), Some(vec![36, 0]));
+        assert_eq!(chosen(&[(one, 19)]), None);
+        assert_eq!(chosen(&[(one, 19), (one, 0)]), Some(vec![0]));
+    }
+
+    #[test]
+    fn a_rekeyed_ike_sa_has_its_spis_in_the_proposals() {
+        let ours = [suite(&[Method::MlKem768])];
+        let offered = offer_rekey(&ours[0], 7);
+        assert_eq!(choose_ike(&ours, &offered), None);
+        assert_eq!(choose_rekey(&ours, &offer_ike(&ours), 9), None);
+        assert_eq!(choose_rekey(&ours, &offer_rekey(&ours[0], 0), 9), None);
+        let (chosen, theirs, answer) = choose_rekey(&ours, &offered, 9).unwrap();
+        assert_eq!((chosen, theirs), (ours[0].clone(), 7));
+        assert_eq!(answered_rekey(&ours[0], std::slice::from_ref(&answer)), Some(9));
+        assert_eq!(answered_rekey(&suite(&[]), &[answer]), None);
     }
 }

@@ -11,7 +11,8 @@ use std::time::Duration;
 use super::auth::Authenticating;
 use super::context::Context;
 use super::error::Fault;
-use super::established::{Closing, Established};
+use super::closing::Closing;
+use super::established::Established;
 use super::event::{Event, Reason, Role, SaId, SaInfo};
 use super::fragment;
 use super::handshake::Responding;
@@ -223,9 +224,8 @@ impl Sa {
                 State::Responding(state) => state.timeout(core, ctx, now),
                 State::Established(state) => state.timeout(core, ctx, now),
                 State::Gone(until) if until <= now => Err(End::Quiet),
-                other @ (State::Exchanging(_) | State::Authenticating(_) | State::Closing(_) | State::Gone(_)) => {
-                    Ok(other)
-                }
+                State::Closing(state) => state.timeout(core, ctx, now),
+                other @ (State::Exchanging(_) | State::Authenticating(_) | State::Gone(_)) => Ok(other),
             }
         })
     }
@@ -236,7 +236,8 @@ impl Sa {
             State::Responding(state) => Some((state.deadline, "half-open IKE SA")),
             State::Established(state) => state.due(&self.core),
             State::Gone(until) => Some((*until, "last IKE response")),
-            State::Exchanging(_) | State::Authenticating(_) | State::Closing(_) => None,
+            State::Closing(state) => state.due(),
+            State::Exchanging(_) | State::Authenticating(_) => None,
         };
         let window = self.core.window.due().map(|due| (due, "IKE retransmission"));
         state.into_iter().chain(window).min()

@@ -8,7 +8,7 @@ use super::endpoint::{Endpoint, Event, Limits, Reason, Role, SaId, Settings};
 use super::sa::State;
 use super::window::LATER;
 use crate::child_sa::ChildSa;
-use crate::config::plan::{IkeSuite, PostQuantum, Suites};
+use crate::config::plan::{IkeSuite, PostQuantum, Rekey, Suites};
 use crate::crypto::aead::Cipher;
 use crate::crypto::kex::Method;
 use crate::crypto::prf::Prf;
@@ -80,7 +80,11 @@ pub(super) fn suites(ike: Vec<IkeSuite>, post_quantum: PostQuantum) -> Suites {
 }
 
 pub(super) fn endpoint(node: usize, seed: u64, suites: Suites, limits: Limits) -> Endpoint {
-    let settings = Settings { name: node_name(node), private_key: private_key(node), suites };
+    endpoint_with(node, seed, suites, limits, Rekey::NEVER)
+}
+
+pub(super) fn endpoint_with(node: usize, seed: u64, suites: Suites, limits: Limits, rekey: Rekey) -> Endpoint {
+    let settings = Settings { name: node_name(node), private_key: private_key(node), suites, rekey };
     let mut endpoint = Endpoint::new(settings, limits, Rng::from_number(seed * 31 + node as u64), Time::ZERO);
     endpoint.set_port(SocketId(0), 4500);
     endpoint
@@ -319,7 +323,7 @@ pub(super) fn answer_auth(endpoint: &mut Endpoint, now: Time, octets: &[u8], res
     sa.core.leave_half_open(&mut endpoint.ctx);
     sa.core.peer = Some(PeerId(0));
     sa.core.since = now;
-    sa.state = State::Established(Box::new(Established::new(handshake.keys)));
+    sa.state = State::Established(Box::new(Established::new(handshake.keys, handshake.suite, &mut endpoint.ctx, now)));
     endpoint.replace(sa);
     true
 }

@@ -24,6 +24,7 @@ pub(super) fn exchange(exchange: Exchange) -> &'static str {
         Exchange::IKE_INTERMEDIATE => "IKE_INTERMEDIATE",
         Exchange::IKE_AUTH => "IKE_AUTH",
         Exchange::CREATE_CHILD_SA => "CREATE_CHILD_SA",
+        Exchange::IKE_FOLLOWUP_KE => "IKE_FOLLOWUP_KE",
         _ => "INFORMATIONAL",
     }
 }

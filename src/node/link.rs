@@ -35,7 +35,8 @@ pub(crate) struct Session {
     pub(crate) suite: String,
     pub(crate) established: Time,
     pub(crate) behind_nat: bool,
-    pub(crate) child: Option<ChildInfo>,
+    /// The one that is sent on comes last.
+    pub(crate) children: Vec<ChildInfo>,
     /// Why there is no child.
     pub(crate) child_reason: Option<String>,
     /// When an IKE message last verified.
@@ -49,6 +50,13 @@ pub(crate) struct ChildInfo {
     pub(crate) spi_out: u32,
     pub(crate) cipher: &'static str,
     pub(crate) since: Time,
+}
+
+impl Session {
+    /// The Child SA that is sent on.
+    pub(crate) fn child(&self) -> Option<&ChildInfo> {
+        self.children.last()
+    }
 }
 
 /// A session being set up by us.
@@ -77,6 +85,8 @@ pub(crate) struct Link {
     /// Inbound SAs that were replaced, and when they go.
     pub(crate) draining: Vec<(u32, Time)>,
     pub(crate) in_babel: bool,
+    /// Half of the sequence numbers are used, and a new Child SA is due.
+    pub(crate) worn: bool,
     /// Why the last try or session ended.
     pub(crate) reason: Option<String>,
     pub(crate) state: State,
@@ -96,6 +106,7 @@ impl Link {
             path: None,
             draining: Vec::new(),
             in_babel: false,
+            worn: false,
             reason: None,
             state: State::Down,
             since: now,
@@ -137,7 +148,7 @@ impl Link {
                 (_, None) => (State::Down, self.reason.clone()),
             };
         };
-        let Some(child) = &session.child else {
+        let Some(child) = session.child() else {
             let why = session.child_reason.as_deref().unwrap_or("peer sent no data tunnel");
             return (State::NoData, Some(format!("IKE is up, data is not: {why}")));
         };

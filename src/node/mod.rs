@@ -99,6 +99,7 @@ impl Node {
             name: plan.name.clone(),
             private_key: plan.private_key.clone(),
             suites: plan.suites.clone(),
+            rekey: plan.rekey,
         };
         let mut ike = Endpoint::new(settings, ike::endpoint::Limits::default(), rng.fork(), now);
         for (id, peer) in peers(&plan) {
@@ -301,7 +302,7 @@ impl Node {
                 }
             }
             Control::Moved { link, path } => self.move_link(link, path),
-            Control::Worn { link } => self.refresh(now, link),
+            Control::Worn { link } => self.worn(now, link),
         }
     }
 

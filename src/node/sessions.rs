@@ -37,7 +37,10 @@ impl Node {
             Event::Established { sa, peer, role, path, suite, began, behind_nat } => {
                 self.established(now, Established { sa, peer, role, path, suite, began, behind_nat });
             }
-            Event::ChildUp { sa, child } => self.child_up(now, sa, &child),
+            Event::ChildUp { sa, child, standby } => self.child_up(now, sa, &child, standby),
+            Event::ChildUse { sa, spi_in } => self.child_use(sa, spi_in),
+            Event::Rekeyed { sa, suite } => self.rekeyed(sa, suite),
+            Event::RekeyRefused { sa, ike, reason } => self.rekey_refused(now, sa, ike, &reason),
             Event::ChildDown { sa, spi_in, reason } => self.child_down(now, sa, spi_in, &reason),
             Event::Closed { sa, reason, .. } => self.closed(now, sa, &reason),
             Event::Heard { sa, path } => self.heard(now, sa, path),
@@ -53,8 +56,42 @@ impl Node {
         link.attempt = Some(Attempt { sa, path, started: now, until: now + patience, unsent: false });
     }
 
-    /// Replaces a link's session before its sequence numbers run out.
-    pub(super) fn refresh(&mut self, now: Time, id: LinkId) {
+    /// The sequence numbers of a link's Child SA begin to run out: another one, before they do.
+    pub(super) fn worn(&mut self, now: Time, id: LinkId) {
+        if let Some(link) = self.links.get_mut(&id)
+            && let Some(session) = &link.session
+        {
+            link.worn = true;
+            self.ike.rekey_children(now, session.sa);
+        }
+    }
+
+    /// The peer will not rekey: a new session does as well.
+    fn rekey_refused(&mut self, now: Time, sa: SaId, ike: bool, reason: &Reason) {
+        let Some(link) = self.link_of(sa) else { return };
+        let (id, worn) = (link.id, link.worn);
+        log::info!("{}: {reason}", self.plan.peers[link.peer.0 as usize].name);
+        if worn || ike {
+            self.refresh(now, id);
+        }
+    }
+
+    fn rekeyed(&mut self, sa: SaId, suite: String) {
+        let Some(link) = self.link_of(sa) else { return };
+        log::debug!("{}: IKE SA rekeyed, {suite}", self.plan.peers[link.peer.0 as usize].name);
+        let id = link.id;
+        if let Some(session) = self.links.get_mut(&id).and_then(|link| link.session.as_mut()) {
+            session.suite = suite;
+        }
+    }
+
+    /// The link whose session this is.
+    fn link_of(&self, sa: SaId) -> Option<&link::Link> {
+        self.links.values().find(|link| link.session.as_ref().is_some_and(|session| session.sa == sa))
+    }
+
+    /// Replaces a link's session.
+    fn refresh(&mut self, now: Time, id: LinkId) {
         if let Some(link) = self.links.get(&id)
             && link.attempt.is_none()
             && let Some(path) = link.path
@@ -102,7 +139,7 @@ impl Node {
             suite: new.suite,
             established: now,
             behind_nat: new.behind_nat,
-            child: None,
+            children: Vec::new(),
             child_reason: None,
             ike_heard: now,
             probed: None,
@@ -148,7 +185,7 @@ impl Node {
         Some(self.add_link(now, new.peer, None))
     }
 
-    fn child_up(&mut self, now: Time, sa: SaId, child: &ChildSa) {
+    fn child_up(&mut self, now: Time, sa: SaId, child: &ChildSa, standby: bool) {
         let Some(link) =
             self.links.values_mut().find(|link| link.session.as_ref().is_some_and(|session| session.sa == sa))
         else {
@@ -156,17 +193,20 @@ impl Node {
         };
         let (id, address, peer) = (link.id, link.address, link.peer);
         let (Some(session), Some(path)) = (&mut link.session, link.path) else { return };
-        if let Some(old) = session.child.take() {
-            link.draining.push((old.spi_in, now + DRAIN));
-        }
-        session.child =
-            Some(ChildInfo { spi_in: child.spi_in, spi_out: child.spi_out, cipher: child.cipher.name(), since: now });
+        let first = session.children.is_empty();
+        let info = ChildInfo { spi_in: child.spi_in, spi_out: child.spi_out, cipher: child.cipher.name(), since: now };
+        session.children.insert(if standby { 0 } else { session.children.len() }, info);
         session.child_reason = None;
+        link.worn &= standby;
         let suite = session.suite.clone();
-        self.plane.install(id, path, child);
+        self.plane.install(id, path, child, standby);
         self.plane.set_link_local(id, address);
         let peer_plan = self.peer(peer);
-        log::info!("{}: session up, {} over {path}, data {}", peer_plan.name, suite, child.cipher.name());
+        if first {
+            log::info!("{}: session up, {} over {path}, data {}", peer_plan.name, suite, child.cipher.name());
+        } else {
+            log::debug!("{}: another Child SA, data {}", peer_plan.name, child.cipher.name());
+        }
         let (routes, mtu) = (peer_plan.routes.clone(), self.plan.tun.as_ref().map_or(super::RELAY_MTU, |tun| tun.mtu));
         if let Some(link) = self.links.get_mut(&id)
             && !link.in_babel
@@ -189,18 +229,30 @@ impl Node {
         };
         let id = link.id;
         let Some(session) = &mut link.session else { return };
-        // The end of a child that was already replaced is no news.
-        if let Some(child) = session.child
-            && spi_in.is_some_and(|spi| spi != child.spi_in)
+        if let Some(spi_in) = spi_in {
+            session.children.retain(|child| child.spi_in != spi_in);
+            // What the peer had sealed before is still to come.
+            self.plane.retire(id, spi_in);
+            link.draining.push((spi_in, now + DRAIN));
+        }
+        if session.children.is_empty() {
+            session.child_reason = Some(link::failure(reason));
+            self.leave_babel(now, id);
+            self.update_state(now, id);
+        }
+    }
+
+    fn child_use(&mut self, sa: SaId, spi_in: u32) {
+        let Some(id) = self.link_of(sa).map(|link| link.id) else { return };
+        let Some(link) = self.links.get_mut(&id) else { return };
+        if let Some(session) = &mut link.session
+            && let Some(at) = session.children.iter().position(|child| child.spi_in == spi_in)
         {
-            return;
+            let child = session.children.remove(at);
+            session.children.push(child);
+            link.worn = false;
+            self.plane.use_now(id, spi_in);
         }
-        session.child_reason = Some(link::failure(reason));
-        if let Some(child) = session.child.take() {
-            self.plane.remove(id, child.spi_in);
-        }
-        self.leave_babel(now, id);
-        self.update_state(now, id);
     }
 
     fn closed(&mut self, now: Time, sa: SaId, reason: &Reason) {
@@ -267,9 +319,15 @@ impl Node {
     fn retire_session(&mut self, now: Time, id: LinkId) {
         let Some(link) = self.links.get_mut(&id) else { return };
         let Some(old) = link.session.take() else { return };
-        if let Some(child) = old.child {
+        // Its last one is sent on until the new session has one.
+        let last = old.children.last().map(|child| child.spi_in);
+        for child in old.children {
             link.draining.push((child.spi_in, now + DRAIN));
+            if Some(child.spi_in) != last {
+                self.plane.retire(id, child.spi_in);
+            }
         }
+        link.worn = false;
         self.ike.close(now, old.sa);
     }
 

@@ -180,7 +180,7 @@ impl Node {
         let count = self.plane.link(link.id).unwrap_or_default();
         let neighbour = neighbours.iter().find(|neighbour| neighbour.link == link.id);
         let session = link.session.as_ref();
-        let child = session.and_then(|session| session.child);
+        let child = session.and_then(|session| session.child().copied());
         let endpoint = match (&link.dial, &link.path) {
             (Some(dial), _) => dial.endpoint.to_string(),
             (None, Some(path)) => path.remote.to_string(),

@@ -16,7 +16,8 @@ pub(super) struct Link {
     pub(super) path: Path,
     /// Our own address on this link.
     pub(super) link_local: Option<Ipv6Addr>,
-    pub(super) out: Option<Outbound>,
+    /// The last one is sent on; the others are what remains if it goes, or wait for their turn.
+    pub(super) out: Vec<Outbound>,
     pub(super) count: LinkCount,
 }
 
@@ -30,18 +31,28 @@ pub(super) struct Outbound {
 
 impl Link {
     pub(super) fn new(path: Path) -> Link {
-        Link { path, link_local: None, out: None, count: LinkCount::default() }
+        Link { path, link_local: None, out: Vec::new(), count: LinkCount::default() }
     }
 
     pub(super) fn install(&mut self, path: Path, sa: OutSa, spi_in: u32) {
         self.path = path;
-        self.out = Some(Outbound { sa: Box::new(sa), spi_in });
+        self.out.push(Outbound { sa: Box::new(sa), spi_in });
+    }
+
+    /// In use only once there is no other, or from [`use_now`](Self::use_now) on.
+    pub(super) fn stand_by(&mut self, sa: OutSa, spi_in: u32) {
+        self.out.insert(0, Outbound { sa: Box::new(sa), spi_in });
+    }
+
+    pub(super) fn use_now(&mut self, spi_in: u32) {
+        if let Some(at) = self.out.iter().position(|out| out.spi_in == spi_in) {
+            let out = self.out.remove(at);
+            self.out.push(out);
+        }
     }
 
     pub(super) fn remove(&mut self, spi_in: u32) {
-        if self.out.as_ref().is_some_and(|out| out.spi_in == spi_in) {
-            self.out = None;
-        }
+        self.out.retain(|out| out.spi_in != spi_in);
     }
 
     /// Whether a datagram over `path` shows the peer somewhere else than where we send.
@@ -60,7 +71,7 @@ impl Link {
         packet: &[u8],
         out: &mut Egress,
     ) -> Result<(), DropReason> {
-        let outbound = self.out.as_mut().ok_or(DropReason::NoSa)?;
+        let outbound = self.out.last_mut().ok_or(DropReason::NoSa)?;
         let sealer = outbound.sa.number().ok_or(DropReason::SaWornOut)?;
         if sealer.is_half_way() {
             out.control.push(Control::Worn { link: id });

@@ -93,10 +93,11 @@ impl Plane {
         &self.fib
     }
 
-    /// Installs both directions of a Child SA on a link: inbound beside what is there, outbound instead of it.
+    /// Installs both directions of a Child SA on a link: inbound beside what is there, outbound instead of it, or, if `standby`,
+    /// behind it until [`Plane::use_now`].
     ///
     /// A link begins to exist with its first one.
-    pub fn install(&mut self, link: LinkId, path: Path, child: &ChildSa) {
+    pub fn install(&mut self, link: LinkId, path: Path, child: &ChildSa, standby: bool) {
         let inbound = InSa::new(child.cipher, &child.key_in);
         let outbound = OutSa::new(child.cipher, child.spi_out, &child.key_out);
         let (Some(inbound), Some(outbound)) = (inbound, outbound) else {
@@ -104,10 +105,29 @@ impl Plane {
             return;
         };
         self.sad.insert(child.spi_in, link, inbound);
-        self.links.entry(link).or_insert_with(|| Link::new(path)).install(path, outbound, child.spi_in);
+        let link = self.links.entry(link).or_insert_with(|| Link::new(path));
+        if standby {
+            link.stand_by(outbound, child.spi_in);
+        } else {
+            link.install(path, outbound, child.spi_in);
+        }
     }
 
-    /// Removes an inbound SA, and the outbound one that came with it if it is still in use.
+    /// From now on the link's packets are sealed by the outbound SA that came with this inbound one.
+    pub fn use_now(&mut self, link: LinkId, spi_in: u32) {
+        if let Some(link) = self.links.get_mut(&link) {
+            link.use_now(spi_in);
+        }
+    }
+
+    /// Nothing is sealed any more by the outbound SA that came with this inbound one, which stays.
+    pub fn retire(&mut self, link: LinkId, spi_in: u32) {
+        if let Some(link) = self.links.get_mut(&link) {
+            link.remove(spi_in);
+        }
+    }
+
+    /// Removes an inbound SA, and the outbound one that came with it.
     pub fn remove(&mut self, link: LinkId, spi_in: u32) {
         self.sad.remove(spi_in, link);
         if let Some(link) = self.links.get_mut(&link) {

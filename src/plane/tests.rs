@@ -79,8 +79,8 @@ fn routes(owners: &[(usize, Target)]) -> Vec<(&'static str, Target)> {
 /// Installs a Child SA between two nodes; each names the link by the other's number.
 fn connect((a, number_a): (&mut Plane, u8), (b, number_b): (&mut Plane, u8), cipher: Cipher, child: u8) {
     let (left, right) = children(cipher, child);
-    a.install(LinkId(number_b.into()), path(number_b), &left);
-    b.install(LinkId(number_a.into()), path(number_a), &right);
+    a.install(LinkId(number_b.into()), path(number_b), &left, false);
+    b.install(LinkId(number_a.into()), path(number_a), &right, false);
 }
 
 fn host4(site: u8) -> [u8; 4] {

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::wire::Wire;
 use super::world::World;
-use crate::config::plan::{Babel, Endpoint, Host, Kernel, Peer, Plan, Suites, Tun};
+use crate::config::plan::{Babel, Endpoint, Host, Kernel, Peer, Plan, Rekey, Suites, Tun};
 use crate::crypto::sign::PrivateKey;
 
 pub(crate) fn address4(host: usize) -> IpAddr {
@@ -88,6 +88,7 @@ impl Mesh {
                 locator: None,
                 peers,
                 suites: Suites::default_for(true),
+                rekey: Rekey::default(),
                 babel: Babel::default(),
                 kernel: Kernel::default(),
                 control: "/nowhere".into(),

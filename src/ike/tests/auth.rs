@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::config::plan::Suites;
+use crate::config::plan::{Rekey, Suites};
 use crate::crypto::rng::Rng;
 use crate::ike::endpoint::{Endpoint, Limits, Reason, Settings};
 use crate::ike::testing::{World, answer_auth, node_name, private_key};
@@ -68,7 +68,7 @@ fn the_responder_does_not_know_the_initiator() {
 fn the_responder_is_somebody_else() {
     let mut world = World::pair(4);
     let settings =
-        Settings { name: "c\u{7}\n".to_owned(), private_key: private_key(1), suites: Suites::default_for(true) };
+        Settings { name: "c\u{7}\n".to_owned(), private_key: private_key(1), suites: Suites::default_for(true), rekey: Rekey::NEVER };
     let mut other = Endpoint::new(settings, Limits::default(), Rng::from_number(9), Time::ZERO);
     other.set_port(SocketId(0), 4500);
     other.add_peer(PeerId(0), &node_name(0), private_key(0).public());

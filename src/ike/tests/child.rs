@@ -33,8 +33,8 @@ fn answered_with(rest: Vec<Payload>) -> World {
 /// Case A7: the IKE SA stands, the status says why there is no more, and a Child SA is asked for soon.
 #[test]
 fn a_session_without_child_says_why_and_asks_again() {
-    let esp = |spi| Payload::Sa(vec![propose::offer_esp(&[Cipher::Aes256Gcm], spi, None)]);
-    let both = || Payload::Sa(vec![propose::offer_esp(&[Cipher::Aes256Gcm, Cipher::ChaCha20Poly1305], 0x1000, None)]);
+    let esp = |spi| Payload::Sa(vec![propose::offer_esp(&[Cipher::Aes256Gcm], spi, &[])]);
+    let both = || Payload::Sa(vec![propose::offer_esp(&[Cipher::Aes256Gcm, Cipher::ChaCha20Poly1305], 0x1000, &[])]);
     let strange = TrafficSelector::Other { kind: 9, protocol: 0, body: vec![0; 8] };
     let everything = || Payload::TsI(vec![TrafficSelector::ANY_V4, TrafficSelector::ANY_V6]);
     for (rest, words) in [
@@ -69,7 +69,7 @@ fn a_session_without_child_says_why_and_asks_again() {
 /// RFC 7296 §1.4.1: what the peer believes in is taken back.
 #[test]
 fn a_child_that_came_to_nothing_is_deleted() {
-    let esp = Payload::Sa(vec![propose::offer_esp(&[Cipher::Aes256Gcm], 0x1000, None)]);
+    let esp = Payload::Sa(vec![propose::offer_esp(&[Cipher::Aes256Gcm], 0x1000, &[])]);
     let mut world = answered_with(vec![esp]);
     world.run(SECOND);
     let informational = world.exchanges(0).iter().filter(|e| **e == Exchange::INFORMATIONAL).count();
@@ -162,7 +162,7 @@ fn the_peer_deletes_the_child_and_a_new_one_comes() {
 
 /// SA, nonce, KE and selectors of a CREATE_CHILD_SA.
 fn request(proposals: Vec<Proposal>, ke: Option<Ke>) -> Vec<Payload> {
-    let [_, ts_initiator, ts_responder] = child::offer(&[Cipher::Aes256Gcm], 0x4444, None);
+    let [_, ts_initiator, ts_responder] = child::offer(&[Cipher::Aes256Gcm], 0x4444, &[], false);
     let ke = ke.map(Payload::Ke);
     [Payload::Sa(proposals), Payload::Nonce(vec![3; 32])]
         .into_iter()
@@ -187,7 +187,7 @@ fn refusal(answer: &[Payload]) -> (NotifyType, Vec<u8>) {
 fn a_further_child_with_a_key_exchange_of_its_own() {
     let mut world = up();
     let exchange = kex::Initiator::generate(Method::X25519, &mut Rng::from_number(4));
-    let proposal = propose::offer_esp(&[Cipher::Aes256Gcm], 0x4444, Some(Method::X25519));
+    let proposal = propose::offer_esp(&[Cipher::Aes256Gcm], 0x4444, &[Method::X25519]);
     let ke = Ke { method: 31, data: exchange.public().to_vec() };
     let answer = world.ask(1, Exchange::CREATE_CHILD_SA, &request(vec![proposal], Some(ke)));
     let their_ke = payloads::ke(&answer).expect("a KE payload");
@@ -197,7 +197,7 @@ fn a_further_child_with_a_key_exchange_of_its_own() {
     let sa = world.established(1)[0];
     let crate::ike::sa::State::Established(state) = &world.nodes[1].endpoint.sas[&sa].state else { panic!() };
     let choice =
-        propose::answered_esp(&[Cipher::Aes256Gcm], Some(Method::X25519), payloads::sa(&answer).unwrap()).unwrap();
+        propose::answered_esp(&[Cipher::Aes256Gcm], &[Method::X25519], false, payloads::sa(&answer).unwrap()).unwrap();
     let nonces = (&[3; 32][..], payloads::nonce(&answer).unwrap());
     let role = crate::ike::endpoint::Role::Initiator;
     let ours = child::derive(&state.keys, role, &choice, 0x4444, nonces, &[shared]);
@@ -211,7 +211,7 @@ fn a_further_child_with_a_key_exchange_of_its_own() {
 #[test]
 fn a_child_with_another_key_exchange() {
     let mut world = up();
-    let mut proposal = propose::offer_esp(&[Cipher::Aes256Gcm], 0x4444, Some(Method::X25519));
+    let mut proposal = propose::offer_esp(&[Cipher::Aes256Gcm], 0x4444, &[Method::X25519]);
     let p256 = Ke { method: 19, data: vec![4; 64] };
     proposal.transforms.push(Transform::new(TransformType::KE, 19));
     let answer = world.ask(1, Exchange::CREATE_CHILD_SA, &request(vec![proposal.clone()], Some(p256.clone())));
@@ -259,7 +259,7 @@ fn a_narrower_peer_gets_what_it_asks_for() {
         ports: (0, 65535),
         addresses: ([10, 0, 0, 0].into(), [10, 0, 0, last].into()),
     };
-    let mut payloads = request(vec![propose::offer_esp(&[Cipher::Aes256Gcm], 0x4444, None)], None);
+    let mut payloads = request(vec![propose::offer_esp(&[Cipher::Aes256Gcm], 0x4444, &[])], None);
     payloads[2] = Payload::TsI(vec![narrow(9), TrafficSelector::Other { kind: 9, protocol: 0, body: vec![0; 8] }]);
     payloads[3] = Payload::TsR(vec![narrow(7), TrafficSelector::ANY_V4]);
     let answer = world.ask(1, Exchange::CREATE_CHILD_SA, &payloads);
@@ -275,7 +275,7 @@ fn requests_to_rekey_leave_everything_as_it_is() {
     let mut world = up();
     let spi = world.children(1)[0].spi_in.to_be_bytes().to_vec();
     let rekey = Payload::Notify(Notify { protocol: Protocol::ESP, spi, kind: NotifyType::REKEY_SA, data: vec![] });
-    let mut payloads = request(vec![propose::offer_esp(&[Cipher::Aes256Gcm], 0x4444, None)], None);
+    let mut payloads = request(vec![propose::offer_esp(&[Cipher::Aes256Gcm], 0x4444, &[])], None);
     payloads.insert(0, rekey);
     assert_eq!(refusal(&world.ask(1, Exchange::CREATE_CHILD_SA, &payloads)).0, NotifyType::TEMPORARY_FAILURE);
 
@@ -296,7 +296,7 @@ fn requests_to_rekey_leave_everything_as_it_is() {
 #[test]
 fn children_have_a_limit() {
     let mut world = up();
-    let payloads = request(vec![propose::offer_esp(&[Cipher::Aes256Gcm], 0x4444, None)], None);
+    let payloads = request(vec![propose::offer_esp(&[Cipher::Aes256Gcm], 0x4444, &[])], None);
     let mut given = 1;
     for _ in 0..20 {
         let answer = world.ask(1, Exchange::CREATE_CHILD_SA, &payloads);

@@ -138,6 +138,6 @@ fn keys_that_do_not_fit_are_not_installed() {
     let mut a = node(1, &[]);
     let (mut child, _) = children(Cipher::Aes256Gcm, 1);
     child.cipher = Cipher::Aes128Gcm;
-    a.install(LinkId(2), path(2), &child);
+    a.install(LinkId(2), path(2), &child, false);
     assert_eq!(a.link(LinkId(2)), None);
 }

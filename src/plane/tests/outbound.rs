@@ -234,7 +234,7 @@ fn a_new_table_counts_from_the_next_packet_on() {
 fn an_sa_wears_out_with_a_warning_in_time() {
     let (mut a, mut b) = two(Cipher::Aes256Gcm);
     let skip =
-        |plane: &mut Plane, sent| plane.links.get_mut(&LinkId(2)).unwrap().out.as_mut().unwrap().sa.skip_to(sent);
+        |plane: &mut Plane, sent| plane.links.get_mut(&LinkId(2)).unwrap().out.last_mut().unwrap().sa.skip_to(sent);
     skip(&mut a, (1 << 31) - 2);
     let mut out = Egress::default();
     for _ in 0..5 {
