@@ -8,7 +8,7 @@ use std::process::Command;
 
 use wattle::config::file::FIELDS;
 use wattle::config::load::load;
-use wattle::config::plan::Kernel;
+use wattle::config::plan::{Kernel, Rekey};
 use wattle::crypto::keyfile;
 use wattle::crypto::sign::PrivateKey;
 
@@ -83,6 +83,9 @@ fn the_broken_example_is_answered_as_shown() {
 
 #[test]
 fn defaults_are_the_codes() {
+    let Rekey { child: Some(child), ike: Some(ike) } = Rekey::default() else { panic!("for ever") };
+    assert!(DOC.contains(&format!("| `child_s` | `{}` |", child.as_secs())));
+    assert!(DOC.contains(&format!("| `ike_s` | `{}` |", ike.as_secs())));
     let Kernel { table, mark, rule } = Kernel::default();
     assert!(DOC.contains(&format!("| `table` | `{table}` |")));
     assert!(DOC.contains(&format!("| `mark` | `{mark}` ({mark:#x}) |")));

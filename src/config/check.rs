@@ -61,6 +61,7 @@ pub fn check(input: Input, report: &mut Report) -> Option<Plan> {
     let peers = nodes::peers(file.nodes.as_deref().unwrap_or_default(), registry.as_deref(), &own, report);
     let suites = suites::suites(file.proposals.as_ref(), file.esp.as_ref(), file.pq.as_ref(), hardware_aes, report);
     let babel = file.hello_ms.as_ref().map_or(Babel::default(), |at| hello(at, report));
+    let rekey = rekey(&file);
     let kernel = kernel(&file, report);
     let control = control(file.control.as_ref(), &folder, report);
     if let Some(log) = &file.log
@@ -86,7 +87,7 @@ pub fn check(input: Input, report: &mut Report) -> Option<Plan> {
         locator,
         peers,
         suites,
-        rekey: Rekey::default(),
+        rekey,
         babel,
         kernel,
         control,
@@ -177,6 +178,12 @@ fn hello(at: &At<u64>, report: &mut Report) -> Babel {
         report.error(&at.place, format!("hello_ms counts in steps of 10: write {}", at.value / 10 * 10));
     }
     Babel { hello_interval: Duration::from_millis(at.value) }
+}
+
+fn rekey(file: &File) -> Rekey {
+    let life = |at: Option<&At<u64>>, default| at.map(|at| Duration::from_secs(at.value)).or(default);
+    let default = Rekey::default();
+    Rekey { child: life(file.child_s.as_ref(), default.child), ike: life(file.ike_s.as_ref(), default.ike) }
 }
 
 fn kernel(file: &File, report: &mut Report) -> Kernel {

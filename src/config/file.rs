@@ -32,6 +32,8 @@ pub struct File {
     pub esp: Option<At<Vec<At<String>>>>,
     pub pq: Option<At<String>>,
     pub hello_ms: Option<At<u64>>,
+    pub child_s: Option<At<u64>>,
+    pub ike_s: Option<At<u64>>,
     pub table: Option<At<u64>>,
     pub mark: Option<At<u64>>,
     pub rule: Option<At<u64>>,
@@ -72,6 +74,7 @@ pub const FIELDS: &[(&str, &[&str])] = &[
     ("announce[], nodes[].routes[]", PREFIX),
     ("nodes[]", NODE),
     ("babel", BABEL),
+    ("rekey", REKEY),
     ("kernel", KERNEL),
     ("the registry", REGISTRY),
 ];
@@ -82,6 +85,7 @@ pub fn decode(root: &Value, file: &str, report: &mut Report) -> File {
     let Some(top) = decoder.object(root, place, TOP, &["name", "private_key"]) else { return File::default() };
     let d = &mut decoder;
     let babel = d.section(&top, "babel", BABEL);
+    let rekey = d.section(&top, "rekey", REKEY);
     let kernel = d.section(&top, "kernel", KERNEL);
     File {
         name: d.string(&top, "name"),
@@ -96,6 +100,9 @@ pub fn decode(root: &Value, file: &str, report: &mut Report) -> File {
         esp: d.list(&top, "esp", Decoder::text),
         pq: d.string(&top, "pq"),
         hello_ms: babel.as_ref().and_then(|o| d.integer(o, "hello_ms", 100..=60_000)),
+        // Below ten seconds an SA would hardly stand before its successor is due.
+        child_s: rekey.as_ref().and_then(|o| d.integer(o, "child_s", 10..=604_800)),
+        ike_s: rekey.as_ref().and_then(|o| d.integer(o, "ike_s", 10..=604_800)),
         table: kernel.as_ref().and_then(|o| d.integer(o, "table", 1..=u32::MAX.into())),
         mark: kernel.as_ref().and_then(|o| d.integer(o, "mark", 1..=u32::MAX.into())),
         // Rule 0 is the kernel's own, and so are 32766 and 32767; we need the next one too.
@@ -326,6 +333,7 @@ const TOP: &[&str] = &[
     "esp",
     "pq",
     "babel",
+    "rekey",
     "kernel",
     "control",
     "log",
@@ -335,6 +343,7 @@ const TUN: &[&str] = &["name", "mtu", "addresses", "description"];
 const PREFIX: &[&str] = &["to", "from", "description"];
 const NODE: &[&str] = &["name", "public_key", "endpoints", "locator", "routes", "pin_port", "description"];
 const BABEL: &[&str] = &["hello_ms", "description"];
+const REKEY: &[&str] = &["child_s", "ike_s", "description"];
 const KERNEL: &[&str] = &["table", "mark", "rule", "description"];
 const REGISTRY: &[&str] = &["nodes", "description"];
 const MAX_KEY: usize = 40;

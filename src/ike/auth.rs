@@ -4,9 +4,9 @@
 //! sentence a person reads when the two differ.
 
 use super::child::{self, Verdict};
+use super::closing::Closing;
 use super::context::{Context, Peer};
 use super::error::{Fault, no_child, refusal, sentence};
-use super::closing::Closing;
 use super::established::{Established, child_of};
 use super::event::{Event, Reason, Role};
 use super::handshake::{Handshake, Responding};
@@ -128,8 +128,7 @@ pub(super) fn respond(
     let auth = signed(&handshake, Role::Responder, &id, message_id).sign(&ctx.private_key);
     let mut answer = vec![Payload::IdR(id), Payload::Cert(our_key(ctx)), Payload::Auth(auth)];
     // RFC 7296 §2.21.2: the first Child SA may fail by itself; RFC 6023: it may not be asked for.
-    let child =
-        payloads::sa(payloads).map(|_| child::give(core, ctx, Some(&handshake.seed), payloads));
+    let child = payloads::sa(payloads).map(|_| child::give(core, ctx, Some(&handshake.seed), payloads));
     let outcome = match child {
         Some(Ok((half, given))) => {
             answer.extend(given);

@@ -32,11 +32,7 @@ pub(super) fn offer(ciphers: &[Cipher], spi_in: u32, exchanges: &[Method], optio
     if optional && !exchanges.is_empty() {
         proposals.push(Proposal { number: 2, ..propose::offer_esp(ciphers, spi_in, &[]) });
     }
-    [
-        Payload::Sa(proposals),
-        Payload::TsI(everything.clone()),
-        Payload::TsR(everything),
-    ]
+    [Payload::Sa(proposals), Payload::TsI(everything.clone()), Payload::TsR(everything)]
 }
 
 pub(super) fn verdict(ciphers: &[Cipher], exchanges: &[Method], optional: bool, payloads: &[Payload]) -> Verdict {
@@ -142,9 +138,7 @@ pub(super) fn our_refusal(fault: Fault) -> Reason {
         | Fault::NoAdditional
         | Fault::Busy
         | Fault::NoChild(_)
-        | Fault::NoState => {
-            "we refused the peer's data tunnel".to_owned()
-        }
+        | Fault::NoState => "we refused the peer's data tunnel".to_owned(),
     })
 }
 

@@ -115,10 +115,7 @@ mod tests {
         assert_eq!(child(Target::Standing { spi_in: 1 }), [Give, Give, Cross, Busy, Busy, Busy, Give]);
         assert_eq!(child(Target::Standing { spi_in: 2 }), [Give, Give, Give, Give, Busy, Busy, Give]);
         assert_eq!(child(Target::Leaving), [Busy; 7]);
-        assert_eq!(
-            child(Target::Unknown),
-            [NotFound, NotFound, NotFound, NotFound, Busy, Busy, NotFound]
-        );
+        assert_eq!(child(Target::Unknown), [NotFound, NotFound, NotFound, NotFound, Busy, Busy, NotFound]);
     }
 
     #[test]

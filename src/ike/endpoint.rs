@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use super::accept::{self, MAX_REQUEST, Request};
-use super::context::Context;
 use super::closing::Closing;
+use super::context::Context;
 pub use super::event::{Event, Limits, Reason, Role, SaId, SaInfo, Settings, Transmit};
 use super::init;
 use super::natd::Spis;
@@ -360,6 +360,12 @@ impl Endpoint {
             }
             self.put(sa);
         }
+    }
+
+    /// A session's first Child SA remains the only one.
+    #[cfg(test)]
+    pub(crate) fn refuse_children(&mut self) {
+        self.ctx.limits.children = 1;
     }
 
     /// Puts an SA of a test's making into the place of the one that has its SPI.

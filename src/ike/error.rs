@@ -100,9 +100,9 @@ pub(super) fn child_refusal(error: NotifyType) -> Reason {
 /// Why the peer would not rekey, by the error it sent.
 pub(super) fn rekey_refusal(error: NotifyType) -> Reason {
     match error {
-        NotifyType::NO_PROPOSAL_CHOSEN | NotifyType::INVALID_KE_PAYLOAD => {
-            Reason::Incompatible("rekey refused: no common key exchange (PFS): compare the suites of both configs".to_owned())
-        }
+        NotifyType::NO_PROPOSAL_CHOSEN | NotifyType::INVALID_KE_PAYLOAD => Reason::Incompatible(
+            "rekey refused: no common key exchange (PFS): compare the suites of both configs".to_owned(),
+        ),
         NotifyType::TEMPORARY_FAILURE => Reason::Incompatible("rekey refused for now".to_owned()),
         other => Reason::Incompatible(format!("rekey refused with notify {other}")),
     }

@@ -136,7 +136,7 @@ impl Established {
             self.answered(core, ctx, now, &payloads)?
         } else {
             for spi_in in std::mem::take(&mut self.deleting) {
-                self.child_gone(core, ctx, spi_in, Reason::ClosedByUs);
+                self.child_gone(core, ctx, now, spi_in, Reason::ClosedByUs);
             }
             self
         };
@@ -196,18 +196,19 @@ impl Established {
         if self.ask.is_some_and(|at| at <= now) {
             return self.ask(core, ctx, now);
         }
-        let halfway = self.giving.as_ref().map(|giving| (giving.purpose, giving.deadline));
-        for child in self.children.iter_mut().filter(|child| child.fate == Fate::Stands) {
-            if child.rekey_at.is_none_or(|at| at > now) {
-                continue;
+        while let Some(at) = self
+            .children
+            .iter()
+            .position(|child| child.fate == Fate::Stands && child.rekey_at.is_some_and(|rekey_at| rekey_at <= now))
+        {
+            let Some(spi_in) = self.children.get(at).map(|child| child.spi_in) else { break };
+            // The peer is about to do the same; or it has just made this one, and may not have heard that we agreed.
+            let half_done = self.giving.as_ref().is_some_and(|giving| giving.purpose == Purpose::Child(spi_in));
+            if !half_done && !self.replaces(spi_in) {
+                return self.start(core, ctx, now, Purpose::Child(spi_in));
             }
-            match halfway {
-                // The peer is about to do the same.
-                Some((purpose, deadline)) if purpose == Purpose::Child(child.spi_in) => child.rekey_at = Some(deadline),
-                _ => {
-                    let purpose = Purpose::Child(child.spi_in);
-                    return self.start(core, ctx, now, purpose);
-                }
+            if let Some(child) = self.children.get_mut(at) {
+                child.rekey_at = Some(now + jitter(POSTPONED, &mut ctx.rng));
             }
         }
         if self.rekey_at.is_some_and(|at| at <= now) {
@@ -277,6 +278,13 @@ impl Established {
         {
             ctx.emit(Event::ChildUse { sa: core.id, spi_in: by });
         }
+        self.child_gone(core, ctx, now, spi_in, Reason::ClosedByPeer);
+        self.miss_child(core, ctx, now);
+        (!crossing).then_some(spi_in)
+    }
+
+    pub(super) fn child_gone(&mut self, core: &mut Core, ctx: &mut Context, now: Time, spi_in: u32, reason: Reason) {
+        core.release_spi(ctx, spi_in);
         // What was to take the place of another is gone, so the other one stays.
         for other in &mut self.children {
             if matches!(other.fate, Fate::Replaced { by, .. } if by == spi_in) {
@@ -284,13 +292,6 @@ impl Established {
                 other.rekey_at = Some(now + jitter(other.rekey_wait, &mut ctx.rng));
             }
         }
-        self.child_gone(core, ctx, spi_in, Reason::ClosedByPeer);
-        self.miss_child(core, ctx, now);
-        (!crossing).then_some(spi_in)
-    }
-
-    pub(super) fn child_gone(&mut self, core: &mut Core, ctx: &mut Context, spi_in: u32, reason: Reason) {
-        core.release_spi(ctx, spi_in);
         if let Some(at) = self.children.iter().position(|child| child.spi_in == spi_in) {
             self.children.remove(at);
             if self.children.is_empty() {
@@ -355,6 +356,11 @@ impl Established {
         }
     }
 
+    /// Whether it takes the place of one that the peer has not deleted yet.
+    fn replaces(&self, spi_in: u32) -> bool {
+        self.children.iter().any(|old| matches!(old.fate, Fate::Replaced { by, .. } if by == spi_in))
+    }
+
     fn expire(&mut self, core: &mut Core, ctx: &mut Context, now: Time) {
         if self.giving.as_ref().is_some_and(|giving| giving.deadline <= now) {
             self.drop_giving(core, ctx);
@@ -408,8 +414,6 @@ pub(super) fn child_of(keys: &IkeKeys, role: Role, half: &Half) -> Option<ChildS
     Some(child::derive(keys, role, choice, *spi_in, nonces, &half.shared))
 }
 
-/// One, its successor, and those of a collision, while some of them are on their way out.
-pub(super) const MAX_CHILDREN: usize = 4;
 const FIRST_BACKOFF: Duration = Duration::from_millis(1500);
 const RESPONDER_BACKOFF: Duration = Duration::from_secs(4);
 const LAST_BACKOFF: Duration = Duration::from_secs(45);

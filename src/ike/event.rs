@@ -57,45 +57,20 @@ pub enum Event {
         standby: bool,
     },
     /// From now on the Child SA is sent on: what it takes the place of goes.
-    ChildUse {
-        sa: SaId,
-        spi_in: u32,
-    },
+    ChildUse { sa: SaId, spi_in: u32 },
     /// The IKE SA has another one in its place, with other SPIs and keys and the same id.
-    Rekeyed {
-        sa: SaId,
-        suite: String,
-    },
+    Rekeyed { sa: SaId, suite: String },
     /// The peer would not rekey; what stands stays, and it is tried again. `ike`: it was about the IKE SA.
-    RekeyRefused {
-        sa: SaId,
-        ike: bool,
-        reason: Reason,
-    },
+    RekeyRefused { sa: SaId, ike: bool, reason: Reason },
     /// A child was refused (no SPI), or it is gone; what was sent on it before may still come. The IKE SA stands; if it has no other
     /// child, a new one is being asked for, with back-off.
-    ChildDown {
-        sa: SaId,
-        spi_in: Option<u32>,
-        reason: Reason,
-    },
+    ChildDown { sa: SaId, spi_in: Option<u32>, reason: Reason },
     /// The SA is gone, whatever it had (its children are gone too, without events of their own).
-    Closed {
-        sa: SaId,
-        peer: Option<PeerId>,
-        reason: Reason,
-    },
+    Closed { sa: SaId, peer: Option<PeerId>, reason: Reason },
     /// A fresh message from the peer verified; `path` is where it came from.
-    Heard {
-        sa: SaId,
-        path: Path,
-    },
+    Heard { sa: SaId, path: Path },
     /// Somebody was refused before an SA stood (rate-limited).
-    Refused {
-        from: Path,
-        name: Option<String>,
-        reason: Reason,
-    },
+    Refused { from: Path, name: Option<String>, reason: Reason },
 }
 
 /// Why something is not up, in words for `wattle status`: at most 160 characters, with what to do.
@@ -140,6 +115,8 @@ pub struct Limits {
     pub half_open_total: usize,
     pub half_open_per_source: usize,
     pub half_open_life: Duration,
+    /// Child SAs of one IKE SA: one, its successor, and those of a collision, while some of them are on their way out.
+    pub children: usize,
     /// The IP datagram, in octets, that an IKE message may fill before it is split (RFC 7383 §2.5.1).
     pub fragment_size: usize,
 }
@@ -152,6 +129,7 @@ impl Default for Limits {
             half_open_total: 256,
             half_open_per_source: 5,
             half_open_life: Duration::from_secs(30),
+            children: 4,
             fragment_size: fragment::DATAGRAM_LIMIT,
         }
     }

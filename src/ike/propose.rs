@@ -109,6 +109,8 @@ fn esp_proposal(
     Proposal { number: 1, protocol: Protocol::ESP, spi: spi.to_be_bytes().to_vec(), transforms }
 }
 
+type Slots = Vec<(u8, u16)>;
+
 /// What of an ESP offer was chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct EspChoice {
@@ -117,7 +119,7 @@ pub(super) struct EspChoice {
     /// On which the other side receives.
     pub(super) spi: u32,
     /// ADDKE types offered, each with the ID chosen, NONE included (RFC 9370 §2.2.1).
-    slots: Vec<(u8, u16)>,
+    slots: Slots,
     /// The number of the proposal.
     number: u8,
 }
@@ -255,7 +257,7 @@ fn fit_esp(cipher: Cipher, proposal: &Proposal, first: bool, ke: Option<u16>) ->
 }
 
 /// The key exchange of a new Child SA and its ADDKE slots, as the proposal wants them; `None` if it wants what we cannot do.
-fn fit_exchanges(proposal: &Proposal, ke: Option<u16>) -> Option<(Option<Method>, Vec<(u8, u16)>)> {
+fn fit_exchanges(proposal: &Proposal, ke: Option<u16>) -> Option<(Option<Method>, Slots)> {
     let slots: Vec<u8> = ADDITIONAL.filter(|&kind| offers_kind(proposal, TransformType(kind))).collect();
     let offered = |method: &Method| offers(proposal, TransformType::KE, method_id(*method));
     let sent = ke.and_then(method_of).filter(offered);
@@ -282,10 +284,9 @@ fn fill_freely(proposal: &Proposal, slots: &[u8], methods: &[Method]) -> Option<
     });
     let (id, mut tail) = match filled {
         Some(filled) => filled,
-        None => (
-            transform::NONE,
-            offers(proposal, kind, transform::NONE).then(|| fill_freely(proposal, rest, methods))??,
-        ),
+        None => {
+            (transform::NONE, offers(proposal, kind, transform::NONE).then(|| fill_freely(proposal, rest, methods))??)
+        }
     };
     tail.insert(0, id);
     Some(tail)

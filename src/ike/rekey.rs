@@ -6,19 +6,19 @@
 
 use std::collections::VecDeque;
 
+use super::child::{self, Verdict};
+use super::closing::{Closing, PATIENCE};
 use super::collide::{self, Ruling};
 use super::context::Context;
 use super::create::{self, Giving, Half, Making, Nonces, Purpose, Spi, What};
-use super::closing::{Closing, PATIENCE};
 use super::error::{Fault, rekey_refusal};
-use super::established::{Established, Fate, LAST_REFUSED, MAX_CHILDREN, child_of, release};
+use super::established::{Established, Fate, LAST_REFUSED, child_of, release};
 use super::event::{Event, Reason, Role};
 use super::keymat::{IkeKeys, Seed, Suite};
 use super::natd::Spis;
 use super::sa::{Core, End, LINGER, Sa, State, Step};
 use super::seal::Plain;
 use super::window::{LATER, Window, jitter};
-use super::child::{self, Verdict};
 use super::{payloads, propose};
 use crate::child_sa::ChildSa;
 use crate::config::plan::IkeSuite;
@@ -67,12 +67,13 @@ impl Established {
             Purpose::NewChild | Purpose::Child(_) => {
                 let spi_in = core.reserve_spi(ctx);
                 let [sa, initiator, responder] = child::offer(&ctx.esp, spi_in, &methods, purpose != Purpose::NewChild);
-                let rekey = self.children.iter_mut().find(|child| purpose == Purpose::Child(child.spi_in)).map(|child| {
-                    child.rekey_at = None;
-                    let spi = child.spi_in.to_be_bytes().to_vec();
-                    let kind = NotifyType::REKEY_SA;
-                    Payload::Notify(Notify { protocol: Protocol::ESP, spi, kind, data: Vec::new() })
-                });
+                let rekey =
+                    self.children.iter_mut().find(|child| purpose == Purpose::Child(child.spi_in)).map(|child| {
+                        child.rekey_at = None;
+                        let spi = child.spi_in.to_be_bytes().to_vec();
+                        let kind = NotifyType::REKEY_SA;
+                        Payload::Notify(Notify { protocol: Protocol::ESP, spi, kind, data: Vec::new() })
+                    });
                 let request = rekey.into_iter().chain([sa]).chain(middle()).chain([initiator, responder]);
                 (Spi::Child(spi_in), request.collect())
             }
@@ -99,7 +100,8 @@ impl Established {
             Answer::Refused(kind, reason) => return self.refused(core, ctx, now, &making, kind, reason),
             Answer::Broken(reason) => return self.broken(core, ctx, now, &making, reason),
         };
-        let loses = making.crossed.as_ref().is_some_and(|theirs| collide::ours_loses(half.nonces.both(), theirs.both()));
+        let loses =
+            making.crossed.as_ref().is_some_and(|theirs| collide::ours_loses(half.nonces.both(), theirs.both()));
         if let Some(method) = half.todo.pop_front() {
             if loses {
                 // RFC 9370 §2.2.4: nothing has been made yet, so there is nothing to take back.
@@ -151,7 +153,8 @@ impl Established {
         payloads: &[Payload],
     ) -> Result<(Purpose, Half, Vec<Payload>), Fault> {
         let doing = self.doing();
-        let rekeys_ike = |offered: &[_]| offered.iter().any(|one: &crate::wire::ike::Proposal| one.protocol == Protocol::IKE);
+        let rekeys_ike =
+            |offered: &[_]| offered.iter().any(|one: &crate::wire::ike::Proposal| one.protocol == Protocol::IKE);
         let (purpose, ruling) = if payloads::sa(payloads).is_some_and(rekeys_ike) {
             (Purpose::Ike, collide::on_rekey_ike(doing))
         } else if let Some(rekeyed) = payloads::notify(payloads, NotifyType::REKEY_SA) {
@@ -171,7 +174,7 @@ impl Established {
         }
         let (half, answer) = if purpose == Purpose::Ike {
             self.give_ike(ctx, payloads)?
-        } else if self.children.len() >= MAX_CHILDREN {
+        } else if self.children.len() >= ctx.limits.children {
             return Err(Fault::NoAdditional);
         } else {
             child::give(core, ctx, None, payloads)?
@@ -278,7 +281,8 @@ impl Established {
     /// The response to CREATE_CHILD_SA.
     fn first_answer(&self, ctx: &Context, making: &mut Making, payloads: &[Payload]) -> Answer {
         let rekeying = making.purpose != Purpose::NewChild;
-        let broken = |what: &str| Answer::Broken(Reason::PeerMisbehaved(format!("CREATE_CHILD_SA of the peer: {what}")));
+        let broken =
+            |what: &str| Answer::Broken(Reason::PeerMisbehaved(format!("CREATE_CHILD_SA of the peer: {what}")));
         if rekeying && let Some(error) = payloads::error(payloads) {
             return Answer::Refused(Some(error.kind), rekey_refusal(error.kind));
         }
@@ -339,7 +343,7 @@ impl Established {
             (Purpose::Child(old), _) if kind == Some(NotifyType::CHILD_SA_NOT_FOUND) => {
                 release(core, ctx, making.spi);
                 // RFC 7296 §2.25: the peer has it no more.
-                self.child_gone(core, ctx, old, Reason::ClosedByPeer);
+                self.child_gone(core, ctx, now, old, Reason::ClosedByPeer);
                 if self.children.is_empty() {
                     self.ask = Some(now);
                 }
@@ -389,15 +393,7 @@ impl Established {
     }
 
     /// As initiator.
-    fn child_made(
-        &mut self,
-        core: &Core,
-        ctx: &mut Context,
-        now: Time,
-        purpose: Purpose,
-        child: ChildSa,
-        loses: bool,
-    ) {
+    fn child_made(&mut self, core: &Core, ctx: &mut Context, now: Time, purpose: Purpose, child: ChildSa, loses: bool) {
         let new = child.spi_in;
         self.child_up(core, ctx, now, child, loses);
         let leaving = if loses { Some(new) } else { None };

@@ -9,9 +9,9 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use super::auth::Authenticating;
+use super::closing::Closing;
 use super::context::Context;
 use super::error::Fault;
-use super::closing::Closing;
 use super::established::Established;
 use super::event::{Event, Reason, Role, SaId, SaInfo};
 use super::fragment;

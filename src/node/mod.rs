@@ -355,6 +355,18 @@ impl Node {
         self.tables_built
     }
 
+    /// As if so many packets had been sent on every link.
+    #[cfg(test)]
+    pub(crate) fn skip_to(&mut self, sent: u32) {
+        self.plane.skip_to(sent);
+    }
+
+    /// From now on no session gets a further Child SA.
+    #[cfg(test)]
+    pub(crate) fn refuse_children(&mut self) {
+        self.ike.refuse_children();
+    }
+
     /// The IKE SAs that stand, whether a link has them or not, for the simulation.
     #[cfg(test)]
     pub(crate) fn ike_sas(&self) -> Vec<(u64, u64)> {

@@ -155,7 +155,8 @@ impl Node {
             }
         }
 
-        let useless = link.state == State::NoData && session.child().is_some() && now.since(link.since) >= NO_DATA_REDIAL;
+        let useless =
+            link.state == State::NoData && session.child().is_some() && now.since(link.since) >= NO_DATA_REDIAL;
         if useless
             && link.attempt.is_none()
             && let Some(dial) = &mut link.dial

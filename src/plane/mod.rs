@@ -155,6 +155,11 @@ impl Plane {
         }
     }
 
+    #[cfg(test)]
+    pub(crate) fn skip_to(&mut self, sent: u32) {
+        self.links.values_mut().filter_map(|link| link.out.last_mut()).for_each(|out| out.sa.skip_to(sent));
+    }
+
     pub fn link(&self, link: LinkId) -> Option<LinkCount> {
         self.links.get(&link).map(|link| link.count)
     }

@@ -1,5 +1,6 @@
 """strongSwan 6.1 as responder and as initiator: Ed25519 raw keys, X25519 + ML-KEM-768, IPv4 and IPv6 both ways."""
 
+import time
 import unittest
 
 import peers
@@ -28,6 +29,8 @@ class StrongSwan(unittest.TestCase):
         if wattle_dials:
             node["endpoints"] = ["192.0.2.2:4500"]
         ours.config["nodes"] = [node]
+        if "rekey" in options:
+            ours.config["rekey"] = options["rekey"]
         pem = run(BINARY, "pubkey", "--pem", ours.folder / "key").stdout
         theirs.configure(pem, ("192.0.2.2", "swan.example"), ("192.0.2.1", "wattle.example"), **options)
         theirs.start(["10.66.0.2/32", "fd66::2/128"], ["10.66.0.1/32", "fd66::1/128"])
@@ -75,6 +78,37 @@ class StrongSwan(unittest.TestCase):
             link = ours.peer("swan.example")["links"][0]
             self.assertEqual((link["ike_suite"], link["esp_suite"]), (suite, "chacha20poly1305"))
             self.check_traffic(lab, ours, theirs)
+
+    def rekey_under_traffic(self, esp):
+        with Lab("k") as lab:
+            ours, theirs = self.build(lab, wattle_dials=True, esp=esp, rekey={"child_s": 10, "ike_s": 25})
+            ours.start()
+            ours.wait_up("swan.example")
+            before = ours.peer("swan.example")["links"][0]
+            pings = []
+            for namespace, target in ((ours.namespace, "10.66.0.2"), (theirs.namespace, "fd66::1")):
+                log = lab.folder / f"ping-{target}"
+                pings.append((log, lab.spawn(namespace, "ping", "-q", "-i", "0.02", "-c", "2250", "-W", "2", target, log=log)))
+            # Ours come by time, theirs by command, and now and then both at once.
+            for what in (("--child", "net"), ("--ike", "peer")) * 4:
+                time.sleep(5)
+                theirs.ctl("--rekey", *what)
+            for log, ping in pings:
+                ping.wait(30)
+                self.assertIn(" 0% packet loss", log.read_text(), f"{ours.log_text[-3000:]}\n{theirs.log_text[-6000:]}")
+            after = ours.peer("swan.example")["links"][0]
+            self.assertNotEqual(before["spi_in"], after["spi_in"])
+            self.assertEqual(theirs.log_text.count("IKE_SA_INIT request"), 1, "no other session")
+            self.assertIn("IKE_SA peer[1] rekeyed", theirs.log_text)
+            sas = theirs.ctl("--list-sas").stdout
+            self.assertEqual(sas.count("ESTABLISHED"), 1, sas)
+            return theirs.log_text
+
+    def test_rekeying_from_both_sides_without_key_exchange(self):
+        self.rekey_under_traffic("aes256gcm16")
+
+    def test_rekeying_from_both_sides_with_key_exchange(self):
+        self.assertIn("IKE_FOLLOWUP_KE", self.rekey_under_traffic("aes256gcm16-x25519-ke1_mlkem768"))
 
     def test_bird_over_strongswan_is_a_member_of_the_mesh(self):
         with Lab("b") as lab:

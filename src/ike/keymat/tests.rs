@@ -97,6 +97,8 @@ fn child_keys() {
     let hybrid = keys.child(Cipher::Aes256Gcm, &[0xc1; 32], &[0xc2; 32], &shared);
     assert_eq!(*hybrid.initiator, hex("58c4c5abc15afdff3afb5ca5e16f93680be1df359569edc0d9ccce75498dcf0b 78753790"));
     assert_eq!(*hybrid.responder, hex("40a8024ea847efef60ddb89c2ada4fd56739b5f12138a3e5ed63d9feedf52603 35331707"));
+    let rekeyed = keys.rekey_seed(&[0xc1; 32], &[0xc2; 32], &shared);
+    assert_eq!(*rekeyed, hex("e85ebf7a2e20d90fcb215c4acb54a8ef2252b7c4e5083362a70a34e68411b34f"));
 
     let short = keys.child(Cipher::Aes128Gcm, &seed().nonce_initiator, &seed().nonce_responder, &[]);
     assert_eq!([&*short.initiator, &*short.responder].concat(), [&child.initiator, &child.responder[..4]].concat());

@@ -67,8 +67,12 @@ fn the_responder_does_not_know_the_initiator() {
 #[test]
 fn the_responder_is_somebody_else() {
     let mut world = World::pair(4);
-    let settings =
-        Settings { name: "c\u{7}\n".to_owned(), private_key: private_key(1), suites: Suites::default_for(true), rekey: Rekey::NEVER };
+    let settings = Settings {
+        name: "c\u{7}\n".to_owned(),
+        private_key: private_key(1),
+        suites: Suites::default_for(true),
+        rekey: Rekey::NEVER,
+    };
     let mut other = Endpoint::new(settings, Limits::default(), Rng::from_number(9), Time::ZERO);
     other.set_port(SocketId(0), 4500);
     other.add_peer(PeerId(0), &node_name(0), private_key(0).public());

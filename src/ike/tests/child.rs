@@ -13,7 +13,6 @@ use crate::ike::propose;
 use crate::ike::testing::{World, answer_auth};
 use crate::wire::ike::{
     Delete, Exchange, Ke, Notify, NotifyType, Payload, Proposal, Protocol, TrafficSelector, Transform, TransformType,
-    transform,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -267,30 +266,6 @@ fn a_narrower_peer_gets_what_it_asks_for() {
     assert_eq!(payloads::selectors_responder(&answer), Some(&[narrow(7), TrafficSelector::ANY_V4][..]));
     payloads[3] = Payload::TsR(vec![TrafficSelector::ANY_V6]);
     assert_eq!(refusal(&world.ask(1, Exchange::CREATE_CHILD_SA, &payloads)).0, NotifyType::TS_UNACCEPTABLE);
-}
-
-/// Rekeying is refused so that the peer keeps what it has.
-#[test]
-fn requests_to_rekey_leave_everything_as_it_is() {
-    let mut world = up();
-    let spi = world.children(1)[0].spi_in.to_be_bytes().to_vec();
-    let rekey = Payload::Notify(Notify { protocol: Protocol::ESP, spi, kind: NotifyType::REKEY_SA, data: vec![] });
-    let mut payloads = request(vec![propose::offer_esp(&[Cipher::Aes256Gcm], 0x4444, &[])], None);
-    payloads.insert(0, rekey);
-    assert_eq!(refusal(&world.ask(1, Exchange::CREATE_CHILD_SA, &payloads)).0, NotifyType::TEMPORARY_FAILURE);
-
-    let mut ike = propose::offer_ike(&[crate::ike::testing::suite(Method::X25519, &[Method::MlKem768])]).remove(0);
-    ike.spi = vec![8; 8];
-    let payloads = [
-        Payload::Sa(vec![ike]),
-        Payload::Nonce(vec![3; 32]),
-        Payload::Ke(Ke { method: transform::X25519, data: vec![9; 32] }),
-    ];
-    assert_eq!(refusal(&world.ask(1, Exchange::CREATE_CHILD_SA, &payloads)).0, NotifyType::NO_ADDITIONAL_SAS);
-    let followup = [Payload::Notify(Notify::new(NotifyType::ADDITIONAL_KEY_EXCHANGE, [1, 2, 3]))];
-    assert_eq!(refusal(&world.ask(1, Exchange::IKE_FOLLOWUP_KE, &followup)).0, NotifyType::STATE_NOT_FOUND);
-    world.run(SECOND);
-    world.assert_paired(1);
 }
 
 #[test]

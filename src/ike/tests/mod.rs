@@ -5,4 +5,5 @@ mod child;
 mod init;
 mod life;
 mod pair;
+mod rekey;
 mod strangers;

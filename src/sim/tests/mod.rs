@@ -3,6 +3,7 @@
 mod dead;
 mod meshes;
 mod moves;
+mod rekey;
 mod silence;
 mod starts;
 mod triangle;

@@ -1,0 +1,102 @@
+//! Sessions that are rekeyed again and again, by both ends at about the same time, under traffic.
+
+use std::time::Duration;
+
+use super::super::{Mesh, World, address4};
+use super::{millis, pair_reaches, seconds};
+use crate::config::plan::Rekey;
+
+/// Two hosts with the same lifetimes; only the first one dials.
+fn rekeying(seed: u64, child: u64, ike: u64) -> World {
+    let mut world = Mesh::of(seed, 2, [(0, 1, 10)]).one_way().build();
+    for host in &mut world.hosts {
+        host.plan.rekey = Rekey { child: Some(seconds(child)), ike: Some(seconds(ike)) };
+    }
+    world.start_all();
+    world.run_until(seconds(5), |world| pair_reaches(world)).expect("up");
+    world
+}
+
+/// Pings from both sides every 20 ms: how many were lost.
+fn lost(world: &mut World, span: Duration) -> usize {
+    let end = world.now + span;
+    let mut sent = Vec::new();
+    while world.now < end {
+        for (from, to) in [(0, 1), (1, 0)] {
+            sent.push(world.ping(from, address4(from), address4(to)));
+        }
+        world.run(millis(20));
+    }
+    world.run(seconds(1));
+    sent.into_iter().filter(|ping| world.answer(*ping).is_none()).count()
+}
+
+fn spis(world: &World, host: usize) -> (Option<u32>, Option<u32>) {
+    let link = world.peer(host, ["n1", "n0"][host]).links.remove(0);
+    (link.spi_in, link.spi_out)
+}
+
+/// Both ends have the same IKE SA and no other, and send on the same Child SA.
+fn agree(world: &World) -> bool {
+    let (ours, theirs) = (spis(world, 0), spis(world, 1));
+    let sas = world.node(0).ike_sas();
+    sas.len() == 1 && sas == world.node(1).ike_sas() && ours == (theirs.1, theirs.0)
+}
+
+#[test]
+fn no_ping_is_lost_while_both_rekey() {
+    for seed in 0..4 {
+        let mut world = rekeying(seed, 5, 13);
+        let before = (spis(&world, 0), world.node(0).ike_sas());
+        assert_eq!(lost(&mut world, seconds(500)), 0, "seed {seed}");
+        world.run_until(seconds(5), |world| agree(world)).unwrap_or_else(|| panic!("seed {seed}: both ends agree"));
+        let after = (spis(&world, 0), world.node(0).ike_sas());
+        assert!(before.0 != after.0 && before.1 != after.1, "seed {seed}: it was rekeyed");
+        assert_eq!(world.inits[&0], 1, "seed {seed}: no other session");
+        assert_eq!(world.peer(0, "n1").links.len(), 1);
+    }
+}
+
+#[test]
+fn hours_of_rekeying_with_loss() {
+    for seed in 0..3 {
+        let mut world = rekeying(seed, 7, 17);
+        world.change(0, 1, |wire| wire.loss = 5);
+        for _ in 0..8 {
+            world.run(seconds(15 * 60));
+            assert!(world.is_up(0, 1) && world.is_up(1, 0), "seed {seed}");
+        }
+        world.change(0, 1, |wire| wire.loss = 0);
+        world.run_until(seconds(40), |world| agree(world)).unwrap_or_else(|| panic!("seed {seed}: both ends agree"));
+        assert_eq!(world.inits[&0], 1, "seed {seed}: no other session");
+        assert_eq!(lost(&mut world, seconds(60)), 0, "seed {seed}");
+    }
+}
+
+/// Half of the sequence numbers are used: a new Child SA, and no new session.
+#[test]
+fn worn_sequence_numbers_are_a_reason_to_rekey() {
+    let mut world = rekeying(1, 100_000, 100_000);
+    for host in 0..2 {
+        let before = (spis(&world, 0), world.node(0).ike_sas());
+        world.hosts[host].node.as_mut().unwrap().skip_to((1 << 31) - 10);
+        assert_eq!(lost(&mut world, seconds(5)), 0);
+        assert!(agree(&world));
+        assert_ne!(spis(&world, 0), before.0);
+        assert_eq!(world.node(0).ike_sas(), before.1);
+        assert_eq!(world.inits[&0], 1);
+    }
+}
+
+/// The peer will have no other Child SA; the sequence numbers are running out all the same: a new session.
+#[test]
+fn a_worn_child_that_cannot_be_rekeyed_gets_a_new_session() {
+    let mut world = rekeying(2, 100_000, 100_000);
+    let before = world.node(0).ike_sas();
+    world.hosts[1].node.as_mut().unwrap().refuse_children();
+    world.hosts[0].node.as_mut().unwrap().skip_to((1 << 31) - 10);
+    assert_eq!(lost(&mut world, seconds(5)), 0);
+    world.run_until(seconds(5), |world| agree(world)).expect("both ends agree");
+    assert_ne!(world.node(0).ike_sas(), before);
+    assert_eq!(world.inits[&0], 2);
+}
