@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use wattle::config::file::FIELDS;
 use wattle::config::load::{Loaded, load};
-use wattle::config::plan::{Host, Kernel, Plan, PostQuantum, Suites};
+use wattle::config::plan::{Host, Kernel, Plan, PostQuantum, Rekey, Suites};
 use wattle::config::report::Problem;
 use wattle::crypto::aead::{Cipher, hardware_aes};
 use wattle::crypto::keyfile;
@@ -101,6 +101,7 @@ fn everything_has_a_default_but_name_and_key() {
     assert_eq!(plan.suites, Suites::default_for(hardware_aes()));
     assert_eq!(plan.suites.post_quantum, PostQuantum::Required);
     assert_eq!(plan.kernel, Kernel::default());
+    assert_eq!(plan.rekey, Rekey::default());
     assert_eq!(plan.babel.hello_interval, Duration::from_secs(4));
     assert_eq!(plan.control, Path::new("/run/wattle.sock"));
     assert!(plan.announce.is_empty() && plan.peers.is_empty() && plan.locator.is_none());
@@ -125,6 +126,7 @@ fn every_field_arrives_in_the_plan() {
         "esp": ["chacha20poly1305"],
         "pq": "preferred",
         "babel": {{ "hello_ms": 2000, "description": "b" }},
+        "rekey": {{ "child_s": 600, "ike_s": 7200, "description": "r" }},
         "kernel": {{ "table": 77, "mark": 78, "rule": 79, "description": "k" }},
         "control": "run/wattle.sock",
         "log": "info,wattle::ike=debug""#,
@@ -173,6 +175,8 @@ fn every_field_arrives_in_the_plan() {
     assert_eq!(plan.suites.esp, [Cipher::ChaCha20Poly1305]);
     assert_eq!(plan.suites.post_quantum, PostQuantum::Preferred);
     assert_eq!(plan.babel.hello_interval, Duration::from_secs(2));
+    let life = |seconds| Some(Duration::from_secs(seconds));
+    assert_eq!(plan.rekey, Rekey { child: life(600), ike: life(7200) });
     assert_eq!(plan.kernel, Kernel { table: 77, mark: 78, rule: 79 });
     assert_eq!(plan.control, folder.path("run/wattle.sock"));
     for (object, fields) in FIELDS {
@@ -592,12 +596,13 @@ fn wrong_types_and_other_values() {
             "announce[0].from: expected a string, found a number",
         ),
         ("\"babel\": { \"hello_ms\": 4005 }", "babel.hello_ms: hello_ms counts in steps of 10: write 4000"),
+        ("\"rekey\": { \"child_s\": 9 }", "rekey.child_s: expected a whole number from 10 to 604800, found 9"),
         ("\"kernel\": { \"mark\": 0 }", "kernel.mark: expected a whole number from 1 to 4294967295, found 0"),
         ("\"control\": \"\"", "control: expected the name of a file for the unix socket"),
         ("\"log\": \"wattle=\"", "log: log levels are off, error, warn, info, debug, trace; not \"\""),
         (
             "\"colour\": 1",
-            "colour: unknown field; known here: name, private_key, listen, tun, announce, locator, nodes, registry, proposals, esp, pq, babel, kernel, control, log, description",
+            "colour: unknown field; known here: name, private_key, listen, tun, announce, locator, nodes, registry, proposals, esp, pq, babel, rekey, kernel, control, log, descript…",
         ),
     ] {
         assert_eq!(folder.error(fields), message);

@@ -25,7 +25,8 @@ fn answer(post_quantum: PostQuantum, request: &[u8]) -> String {
         });
         suites.ike = suites.ike.iter().cloned().chain(classic.collect::<Vec<_>>()).collect();
     }
-    let settings = Settings { name: "b".to_owned(), private_key: PrivateKey::from_seed(&[1; 32]), suites, rekey: Rekey::NEVER };
+    let settings =
+        Settings { name: "b".to_owned(), private_key: PrivateKey::from_seed(&[1; 32]), suites, rekey: Rekey::NEVER };
     let mut endpoint = Endpoint::new(settings, Limits::default(), Rng::from_number(1), Time::ZERO);
     let path = Path { socket: SocketId(0), local: None, remote: "192.0.2.1:4500".parse().unwrap() };
     endpoint.receive(Time::ZERO, path, request);
