@@ -357,8 +357,12 @@ impl Node {
         if let Some(session) = &mut link.session {
             session.ike_heard = now;
         }
-        let elsewhere = link.path.is_none_or(|own| own.remote.ip() != path.remote.ip());
-        if elsewhere && self.plane.fib().is_in_mesh(path.remote.ip()) {
+        let own = link.path.filter(|own| own.remote.ip() != path.remote.ip());
+        if let Some(own) = own
+            && self.plane.fib().is_in_mesh(path.remote.ip())
+        {
+            // IKE has followed its peer; a tunnel inside itself is no way.
+            self.ike.set_path(sa, own);
             self.plane.count("underlay_in_mesh");
         } else if link.path != Some(path) {
             let id = link.id;

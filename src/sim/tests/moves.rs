@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
 use super::super::{Mesh, Nat, World, underlay};
-use super::{lost_pings, pair_reaches, seconds};
+use super::{lost_pings, millis, pair_reaches, seconds};
 use crate::path::{Path, SocketId};
 
 fn public(last: u8) -> IpAddr {
@@ -84,6 +84,42 @@ fn a_datagram_from_a_mesh_address_moves_nothing() {
         "{:?}",
         world.snapshot(1).drops
     );
+}
+
+/// The same with IKE: the session is not looked for inside the mesh from then on.
+#[test]
+fn an_ike_message_from_a_mesh_address_moves_nothing() {
+    let mut world = Mesh::of(2, 2, [(0, 1, 10)]).one_way().build();
+    world.hosts[0].nat = Some(Nat::new(public(1)));
+    world.hosts[0].plan.rekey.child = Some(seconds(10));
+    world.start_all();
+    world.run_until(seconds(5), |world| pair_reaches(world)).expect("up");
+    // Host 0's request to rekey is held back, and comes from elsewhere.
+    let held: Rc<RefCell<Vec<Vec<u8>>>> = Rc::default();
+    let tap = Rc::clone(&held);
+    world.wires.get_mut(&(0, 1)).unwrap().filter = Some(Box::new(move |seen| {
+        let ike = seen.payload[..4] == [0; 4];
+        if ike {
+            tap.borrow_mut().push(seen.payload.to_vec());
+        }
+        !ike
+    }));
+    world.run_until(seconds(15), |_| !held.borrow().is_empty()).expect("a request");
+    world.run(millis(100));
+    let inside = SocketAddr::new(super::super::address4(0), 4500);
+    for request in held.take() {
+        world.inject(1, Path { socket: SocketId(0), local: Some(underlay(1)), remote: inside }, request);
+    }
+    assert!(world.snapshot(1).drops.iter().any(|drop| drop.reason == "underlay_in_mesh"));
+    // Host 0 falls silent, so host 1 asks for a sign of life.
+    let asked: Rc<RefCell<usize>> = Rc::default();
+    let tap = Rc::clone(&asked);
+    world.wires.get_mut(&(0, 1)).unwrap().filter = Some(Box::new(|_| false));
+    world.wires.get_mut(&(1, 0)).unwrap().filter = Some(Box::new(move |seen| {
+        *tap.borrow_mut() += usize::from(seen.payload[..4] == [0; 4]);
+        false
+    }));
+    world.run_until(seconds(25), |_| *asked.borrow() > 0).expect("the question takes the way of the data");
 }
 
 /// A peer that comes again and again, each time from another address, is given room by taking it from what is dead, whole.
