@@ -81,16 +81,16 @@ class StrongSwan(unittest.TestCase):
 
     def rekey_under_traffic(self, esp):
         with Lab("k") as lab:
-            ours, theirs = self.build(lab, wattle_dials=True, esp=esp, rekey={"child_s": 10, "ike_s": 25})
+            ours, theirs = self.build(lab, wattle_dials=True, esp=esp, rekey={"child_s": 10, "ike_s": 12})
             ours.start()
             ours.wait_up("swan.example")
             before = ours.peer("swan.example")["links"][0]
             pings = []
             for namespace, target in ((ours.namespace, "10.66.0.2"), (theirs.namespace, "fd66::1")):
                 log = lab.folder / f"ping-{target}"
-                pings.append((log, lab.spawn(namespace, "ping", "-q", "-i", "0.02", "-c", "2250", "-W", "2", target, log=log)))
+                pings.append((log, lab.spawn(namespace, "ping", "-q", "-i", "0.02", "-c", "2400", "-W", "2", target, log=log)))
             # Ours come by time, theirs by command, and now and then both at once.
-            for what in (("--child", "net"), ("--ike", "peer")) * 4:
+            for what in (("--child", "net"), ("--child", "net"), ("--ike", "peer")) * 3:
                 time.sleep(5)
                 theirs.ctl("--rekey", *what)
             for log, ping in pings:
@@ -99,7 +99,9 @@ class StrongSwan(unittest.TestCase):
             after = ours.peer("swan.example")["links"][0]
             self.assertNotEqual(before["spi_in"], after["spi_in"])
             self.assertEqual(theirs.log_text.count("IKE_SA_INIT request"), 1, "no other session")
-            self.assertIn("IKE_SA peer[1] rekeyed", theirs.log_text)
+            self.assertIn("rekeyed between", theirs.log_text, "the IKE SA by strongSwan")
+            self.assertRegex(theirs.log_text, r"parsed CREATE_CHILD_SA request \d+ \[ SA No KE \]", "and by us")
+            self.assertRegex(theirs.log_text, r"parsed CREATE_CHILD_SA request \d+ \[ N\(REKEY_SA\) SA", "the Child SA by us")
             sas = theirs.ctl("--list-sas").stdout
             self.assertEqual(sas.count("ESTABLISHED"), 1, sas)
             return theirs.log_text
