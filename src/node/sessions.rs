@@ -142,7 +142,7 @@ impl Node {
             let idle = accepted
                 .into_iter()
                 .find(|id| self.links.get(id).is_some_and(|link| link.state != model::State::Up))?;
-            self.drop_session(now, idle);
+            self.leave_babel(now, idle);
             self.remove_link(now, idle);
         }
         Some(self.add_link(now, new.peer, None))
