@@ -232,21 +232,13 @@ impl Speaker {
     }
 
     pub fn neighbours(&self, now: Time) -> Vec<Neighbour> {
-        self.neighbours
-            .values()
-            .map(|peer| Neighbour {
-                link: peer.link,
-                address: peer.address,
-                rtt: peer.rtt.smoothed(now),
-                delivery: share(peer.delivery()),
-                rxcost: peer.rxcost(),
-                txcost: peer.txcost,
-                cost: peer.cost,
-                last_hello: peer.last_hello,
-                last_ihu: peer.last_ihu,
-                since: peer.since,
-            })
-            .collect()
+        self.neighbours.values().map(|peer| described(now, peer)).collect()
+    }
+
+    /// Those on one link; costs nothing for the others.
+    pub fn neighbours_on(&self, now: Time, link: LinkId) -> impl Iterator<Item = Neighbour> + '_ {
+        let ids = self.links.get(&link).map_or(&[][..], |link| &link.neighbours);
+        ids.iter().filter_map(|id| self.neighbours.get(id)).map(move |peer| described(now, peer))
     }
 
     /// Malformed or refused input since the start, by reason.
@@ -386,6 +378,21 @@ impl Speaker {
 
     fn named(&self, router_id: RouterId) -> RouterId {
         if router_id == super::route::OURS { self.router_id } else { router_id }
+    }
+}
+
+fn described(now: Time, peer: &Peer) -> Neighbour {
+    Neighbour {
+        link: peer.link,
+        address: peer.address,
+        rtt: peer.rtt.smoothed(now),
+        delivery: share(peer.delivery()),
+        rxcost: peer.rxcost(),
+        txcost: peer.txcost,
+        cost: peer.cost,
+        last_hello: peer.last_hello,
+        last_ihu: peer.last_ihu,
+        since: peer.since,
     }
 }
 

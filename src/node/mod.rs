@@ -11,6 +11,7 @@
 mod dial;
 mod ident;
 mod link;
+mod links;
 mod sessions;
 mod snapshot;
 mod tables;
@@ -32,7 +33,8 @@ use crate::time::Time;
 use crate::wire::ip::udp6_packet;
 use crate::wire::udpencap::{self, Kind};
 use dial::Dial;
-use link::Link;
+use link::{Link, clipped};
+use links::Links;
 use sessions::Refusals;
 use snapshot::Rate;
 
@@ -68,7 +70,7 @@ pub struct Node {
     plane: Plane,
     egress: Egress,
     outputs: VecDeque<Output>,
-    links: BTreeMap<LinkId, Link>,
+    links: Links,
     next_link: u32,
     /// Why a peer without any link is not up, and since when.
     absent: BTreeMap<PeerId, (Option<String>, Time)>,
@@ -82,6 +84,10 @@ pub struct Node {
     /// Send errors by the system's word for them.
     send_errors: BTreeMap<String, u64>,
     rate: Rate,
+    /// Octets in and out of sessions that have ended.
+    past_octets: (u64, u64),
+    /// No further port could be opened, and that was said.
+    short_of_ports: bool,
     tables_built: u64,
 }
 
@@ -130,7 +136,7 @@ impl Node {
             plane,
             egress: Egress::default(),
             outputs: VecDeque::new(),
-            links: BTreeMap::new(),
+            links: Links::default(),
             next_link: 0,
             absent,
             next_socket,
@@ -140,6 +146,8 @@ impl Node {
             refusals: Refusals::default(),
             send_errors: BTreeMap::new(),
             rate: Rate::default(),
+            past_octets: (0, 0),
+            short_of_ports: false,
             tables_built: 0,
             plan,
         };
@@ -176,13 +184,11 @@ impl Node {
 
     /// The answer to [`Output::Resolve`]; the error is a sentence for the user ("no answer from 192.0.2.53").
     pub fn handle_resolved(&mut self, now: Time, name: &str, result: Result<Vec<IpAddr>, String>) {
-        for link in self.links.values_mut() {
-            let Some(dial) = &mut link.dial else { continue };
-            if !matches!(&dial.endpoint.host, plan::Host::Name(own) if own == name) {
-                continue;
-            }
+        let named = |dial: &Dial| matches!(&dial.endpoint.host, plan::Host::Name(own) if own == name);
+        for id in self.links.ids(|link| link.dial.as_ref().is_some_and(named)) {
+            let Some(Link { dial: Some(dial), reason, .. }) = self.links.get_mut(&id) else { continue };
             if let Err(error) = &result {
-                link.reason = Some(format!("cannot resolve {name}: {error}"));
+                *reason = Some(clipped(format!("cannot resolve {name}: {error}"), link::SENTENCE));
             }
             dial.resolved(now, &result, &mut self.rng);
         }
@@ -194,15 +200,18 @@ impl Node {
     pub fn handle_socket(&mut self, now: Time, socket: SocketId, result: Result<u16, String>) {
         match result {
             Ok(port) => {
+                self.short_of_ports = false;
                 self.ports.insert(socket, port);
                 self.ike.set_port(socket, port);
                 match self.opening.remove(&socket).and_then(|id| self.links.get_mut(&id)) {
                     Some(Link { dial: Some(dial), .. }) => dial.use_socket(now, socket),
-                    Some(_) | None => self.release_socket(socket),
+                    Some(_) | None => self.release_sockets(),
                 }
             }
             Err(error) => {
-                log::warn!("no further UDP port: {error}");
+                if !std::mem::replace(&mut self.short_of_ports, true) {
+                    log::warn!("no further UDP port: {error}; peers are dialled from the old ones");
+                }
                 if let Some(Link { dial: Some(dial), .. }) =
                     self.opening.remove(&socket).and_then(|id| self.links.get_mut(&id))
                 {
@@ -219,16 +228,16 @@ impl Node {
         if self.send_errors.len() < SEND_ERROR_KINDS || self.send_errors.contains_key(error) {
             *self.send_errors.entry(error.to_owned()).or_default() += 1;
         }
-        for link in self.links.values_mut() {
-            // Nothing has left, so nothing is worth waiting for: the next address may be reachable.
-            if let Some(attempt) = &mut link.attempt
-                && attempt.path.remote == path.remote
-            {
+        let trying = |link: &Link| link.attempt.is_some_and(|attempt| attempt.path.remote == path.remote);
+        for id in self.links.ids(trying) {
+            if let Some(Link { attempt: Some(attempt), reason, .. }) = self.links.get_mut(&id) {
+                // Nothing has left, so nothing is worth waiting for: the next address may be reachable.
                 attempt.unsent = true;
-                link.reason = Some(format!("cannot send to {}: {error}", path.remote));
                 attempt.until = attempt.until.min(now + Duration::from_secs(1));
+                *reason = Some(clipped(format!("cannot send to {}: {error}", path.remote), link::SENTENCE));
             }
         }
+        self.links.rearm();
     }
 
     /// The daemon dropped something: counted under this reason.
@@ -238,7 +247,7 @@ impl Node {
 
     /// When to call [`Node::handle_timeout`], and what for.
     pub fn poll_timeout(&self) -> Option<(Time, &'static str)> {
-        let links = self.links.values().filter_map(Link::next_timer).min().map(|at| (at, "link"));
+        let links = self.links.next_timer().map(|at| (at, "link"));
         [self.ike.poll_timeout(), self.babel.poll_timeout(), links].into_iter().flatten().min_by_key(|(at, _)| *at)
     }
 
@@ -250,7 +259,9 @@ impl Node {
             self.babel.handle_timeout(now);
         }
         self.run_links(now);
-        self.rate.sample(now, self.octets());
+        if self.rate.is_due(now) {
+            self.rate.sample(now, self.octets());
+        }
         self.settle(now);
     }
 
@@ -290,6 +301,7 @@ impl Node {
             }
         }
         self.send_ike();
+        self.links.rearm();
     }
 
     fn handle_control(&mut self, now: Time, control: Control) {
@@ -336,7 +348,7 @@ impl Node {
         let id = LinkId(self.next_link);
         self.next_link = self.next_link.wrapping_add(1);
         let address = self.link_address(peer, id);
-        self.links.insert(id, Link::new(id, peer, address, dial, now));
+        self.links.insert(Link::new(id, peer, address, dial, now));
         id
     }
 
@@ -363,7 +375,7 @@ impl Node {
 
     fn octets(&self) -> (u64, u64) {
         let counts = self.links.keys().filter_map(|id| self.plane.link(*id));
-        counts.fold((0, 0), |(inn, out), count| (inn + count.octets_in, out + count.octets_out))
+        counts.fold(self.past_octets, |(inn, out), count| (inn + count.octets_in, out + count.octets_out))
     }
 }
 

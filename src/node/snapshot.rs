@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use super::link::Link;
+use super::link::{LINE, Link, SENTENCE, clipped};
 use super::{Node, ident, peers};
 use crate::babel::speaker::{self, NextHop};
 use crate::path::{LinkId, PeerId};
@@ -21,10 +21,12 @@ pub(super) struct Rate {
 const SAMPLE_EVERY: Duration = Duration::from_secs(5);
 
 impl Rate {
+    pub(super) fn is_due(&self, now: Time) -> bool {
+        now.since(self.samples[1].0) >= SAMPLE_EVERY
+    }
+
     pub(super) fn sample(&mut self, now: Time, octets: (u64, u64)) {
-        if now.since(self.samples[1].0) >= SAMPLE_EVERY {
-            self.samples = [self.samples[1], (now, octets)];
-        }
+        self.samples = [self.samples[1], (now, octets)];
     }
 
     /// Bits a second, in and out.
@@ -75,7 +77,7 @@ impl Node {
             octets_out,
             bits_in_per_s,
             bits_out_per_s,
-            peers: peers(&self.plan).map(|(id, _)| self.peer_model(now, id, &neighbours)).collect(),
+            peers: self.peer_models(now),
             neighbours: neighbours.iter().map(|neighbour| self.neighbour_model(now, neighbour)).collect(),
             routes: self.babel.routes().map(|route| self.route_model(&route, &names)).collect(),
             drops,
@@ -101,7 +103,6 @@ impl Node {
         let matched = self.plane.fib().lookup(destination, source.unwrap_or(unspecified)).map(|(prefix, _)| prefix);
         let route = matched.and_then(|prefix| self.babel.selected().find(|route| route.prefix == prefix));
         let names = self.names();
-        let neighbours = self.babel.neighbours(now);
         let link = route.as_ref().and_then(|route| link_of(route.next_hop)).and_then(|id| self.links.get(&id));
         model::PathReport {
             schema: model::SCHEMA,
@@ -110,7 +111,7 @@ impl Node {
             route: matched.as_ref().map(Prefix::to_string),
             metric: route.as_ref().map(|route| route.metric),
             next_hop: route.as_ref().map_or_else(|| "no route".to_owned(), |route| self.via(route.next_hop)),
-            link: link.map(|link| self.link_model(now, link, &neighbours)),
+            link: link.map(|link| self.link_model(now, link)),
             origin: route.as_ref().map(|route| origin(&names, route.router_id)),
         }
     }
@@ -126,20 +127,51 @@ impl Node {
         Some((target, peer))
     }
 
+    /// The best state of a peer's links, without the cost of a snapshot.
+    #[cfg(test)]
+    pub(crate) fn peer_state(&self, now: Time, name: &str) -> State {
+        let states = self.links.values().filter(|link| self.peer(link.peer).name == name);
+        states.map(|link| self.judge(now, link.id).0).min_by_key(|state| rank(*state)).unwrap_or(State::Waiting)
+    }
+
+    /// What grows and must not: links, sockets beyond the listening ones, refusals, kinds of send errors.
+    #[cfg(test)]
+    pub(crate) fn sizes(&self) -> [usize; 4] {
+        let sockets = self.ports.len() + self.opening.len() - self.plan.listen.len();
+        [self.links.keys().len(), sockets, self.refusals.iter().count(), self.send_errors.len()]
+    }
+
     /// The routes Babel has selected, for the simulation's invariants.
     #[cfg(test)]
     pub(crate) fn selected(&self) -> Vec<speaker::Route> {
         self.babel.selected().collect()
     }
 
-    fn peer_model(&self, now: Time, id: PeerId, neighbours: &[speaker::Neighbour]) -> model::Peer {
+    /// The peers in the order of the configuration.
+    fn peer_models(&self, now: Time) -> Vec<model::Peer> {
+        let mut links: BTreeMap<PeerId, Vec<model::Link>> = BTreeMap::new();
+        for link in self.links.values() {
+            links.entry(link.peer).or_default().push(self.link_model(now, link));
+        }
+        // Where traffic to a router goes: by the first of its prefixes.
+        let mut relays: BTreeMap<[u8; 8], PeerId> = BTreeMap::new();
+        for route in self.babel.selected() {
+            if let Some(link) = link_of(route.next_hop).and_then(|link| self.links.get(&link)) {
+                relays.entry(route.router_id).or_insert(link.peer);
+            }
+        }
+        let model = |(id, _)| self.peer_model(now, id, links.remove(&id).unwrap_or_default(), &relays);
+        peers(&self.plan).map(model).collect()
+    }
+
+    fn peer_model(
+        &self,
+        now: Time,
+        id: PeerId,
+        links: Vec<model::Link>,
+        relays: &BTreeMap<[u8; 8], PeerId>,
+    ) -> model::Peer {
         let peer = self.peer(id);
-        let links: Vec<model::Link> = self
-            .links
-            .values()
-            .filter(|link| link.peer == id)
-            .map(|link| self.link_model(now, link, neighbours))
-            .collect();
         let best = links.iter().min_by_key(|link| rank(link.state));
         let (state, reason, since_us) = match (best, self.absent.get(&id)) {
             (Some(best), _) => (best.state, best.reason.clone(), best.since_us),
@@ -148,37 +180,33 @@ impl Node {
                     reason.clone().or_else(|| Some("has not dialled us, and we know no endpoint of it".to_owned()));
                 (State::Waiting, told, micros(now.since(*since)))
             }
-            (None, None) => (State::Waiting, None, micros(now.since(self.started))),
+            (None, None) => (State::Waiting, Some("no session".to_owned()), micros(now.since(self.started))),
         };
         model::Peer {
             name: peer.name.clone(),
             fingerprint: peer.public_key.fingerprint(),
             state,
-            via: self.relay_to(id),
+            via: relays
+                .get(&ident::router_id(&peer.public_key))
+                .filter(|relay| **relay != id)
+                .map(|relay| self.peer(*relay).name.clone()),
             reason: reason.filter(|_| state != State::Up),
             since_us,
             links,
         }
     }
 
-    /// The peer that traffic to this one goes through, if it is another one.
-    fn relay_to(&self, id: PeerId) -> Option<String> {
-        let router = ident::router_id(&self.peer(id).public_key);
-        let route = self.babel.selected().find(|route| route.router_id == router)?;
-        let next = self.links.get(&link_of(route.next_hop)?)?.peer;
-        (next != id).then(|| self.peer(next).name.clone())
-    }
-
-    fn link_model(&self, now: Time, link: &Link, neighbours: &[speaker::Neighbour]) -> model::Link {
+    fn link_model(&self, now: Time, link: &Link) -> model::Link {
         let (state, reason) = self.judge(now, link.id);
         let reason = reason.map(|reason| match link.dial.as_ref().and_then(super::Dial::next) {
             Some(next) if state == State::Down && next > now => {
-                format!("{reason}, next in {} s", next.since(now).as_secs() + 1)
+                format!("{}, next in {} s", clipped(reason, SENTENCE), next.since(now).as_secs() + 1)
             }
-            Some(_) | None => reason,
+            Some(_) | None => clipped(reason, LINE),
         });
         let count = self.plane.link(link.id).unwrap_or_default();
-        let neighbour = neighbours.iter().find(|neighbour| neighbour.link == link.id);
+        let neighbour = self.babel.neighbours_on(now, link.id).next();
+        let neighbour = neighbour.as_ref();
         let session = link.session.as_ref();
         let child = session.and_then(|session| session.child);
         let endpoint = match (&link.dial, &link.path) {

@@ -30,6 +30,8 @@ pub(crate) struct Host {
     /// The underlay refuses to send, with this error.
     pub(crate) send_error: Option<&'static str>,
     table: u64,
+    /// The hosts of the plan's peers.
+    peers: Vec<Option<usize>>,
 }
 
 struct Arrival {
@@ -47,6 +49,8 @@ pub(crate) struct World {
     /// IKE_SA_INIT requests seen, by sender.
     pub(crate) inits: BTreeMap<usize, u32>,
     pub(crate) rng: Rng,
+    /// Nobody carries packets of this family (IPv6 if true).
+    pub(crate) dead_family: Option<bool>,
     arrivals: BTreeMap<(Time, u64), Arrival>,
     serial: u64,
     /// Pings under way and answered, by sequence number.
@@ -64,6 +68,7 @@ impl World {
             wires: BTreeMap::new(),
             inits: BTreeMap::new(),
             rng: Rng::from_number(seed),
+            dead_family: None,
             arrivals: BTreeMap::new(),
             serial: 0,
             sent: BTreeMap::new(),
@@ -84,6 +89,7 @@ impl World {
             kernel: std::collections::BTreeSet::new(),
             send_error: None,
             table: 0,
+            peers: Vec::new(),
         });
         self.hosts.len() - 1
     }
@@ -104,6 +110,7 @@ impl World {
     pub(crate) fn start(&mut self, host: usize) {
         let seed = self.rng.array();
         let now = self.now;
+        self.find_peers(host);
         let own = &mut self.hosts[host];
         own.sockets = (0..).map(SocketId).zip(own.plan.listen.iter().copied()).collect();
         own.kernel.clear();
@@ -136,7 +143,11 @@ impl World {
     }
 
     pub(crate) fn is_up(&self, host: usize, other: usize) -> bool {
-        self.peer(host, &self.hosts[other].plan.name).state == State::Up
+        let now = self.now;
+        self.hosts[host]
+            .node
+            .as_ref()
+            .is_some_and(|node| node.peer_state(now, &self.hosts[other].plan.name) == State::Up)
     }
 
     /// Runs until `until` holds, for `limit` at most, and says how long it took.
@@ -310,6 +321,9 @@ impl World {
             }
             return;
         }
+        if self.dead_family == Some(path.remote.is_ipv6()) {
+            return;
+        }
         let Some(port) = sender.sockets.get(&path.socket).copied() else { return };
         let family = |address: &&IpAddr| address.is_ipv4() == path.remote.is_ipv4();
         let Some(own) = path.local.or_else(|| sender.addresses.iter().find(family).copied()) else { return };
@@ -364,6 +378,12 @@ impl World {
         }
     }
 
+    /// Which hosts the plan of this one speaks of.
+    fn find_peers(&mut self, host: usize) {
+        let place = |name: &str| self.hosts.iter().position(|host| host.plan.name == name);
+        self.hosts[host].peers = self.hosts[host].plan.peers.iter().map(|peer| place(&peer.name)).collect();
+    }
+
     /// Walks the tables from one host to another, and fails on a loop.
     fn follow(&self, from: usize, to: usize) {
         let address = |host: usize| {
@@ -383,8 +403,7 @@ impl World {
             let Some(node) = &self.hosts[at].node else { return };
             match node.forward(destination, source) {
                 Some((Target::Link(_), Some(peer))) => {
-                    let name = &self.hosts[at].plan.peers[peer.0 as usize].name;
-                    let Some(next) = self.hosts.iter().position(|host| host.plan.name == *name) else { return };
+                    let Some(next) = self.hosts[at].peers[peer.0 as usize] else { return };
                     at = next;
                 }
                 _ => return,
