@@ -30,6 +30,8 @@ pub(super) struct Neighbour {
     pub(super) unanswered: u32,
     /// How many routes it gave us.
     pub(super) routes: usize,
+    /// Both ends have heard each other once.
+    pub(super) used: bool,
     multicast: History,
     unicast: History,
     heard: bool,
@@ -50,6 +52,7 @@ impl Neighbour {
             told_rxcost: INFINITY,
             unanswered: 0,
             routes: 0,
+            used: false,
             multicast: History::default(),
             unicast: History::default(),
             heard: false,

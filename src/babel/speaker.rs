@@ -20,7 +20,7 @@ use crate::crypto::rng::Rng;
 use crate::path::LinkId;
 use crate::prefix::Prefix;
 use crate::time::Time;
-use crate::wire::babel::{INFINITY, RouterId};
+use crate::wire::babel::{INFINITY, RouterId, Tlv};
 
 pub struct Settings {
     /// Never all zeros or all ones.
@@ -167,6 +167,22 @@ impl Speaker {
         self.link_down(now, link);
         let seqno = low16(self.rng.u32());
         self.links.insert(link, Link::new(now, address, mtu, seqno));
+        self.rearm();
+    }
+
+    /// A new session carries the link, after a restart of the peer or an outage: both ends make sure at once that they still
+    /// hear each other, and ask for what they missed.
+    pub fn link_renewed(&mut self, now: Time, link: LinkId) {
+        if self.farewell.is_some() {
+            return;
+        }
+        let neighbours = self.links.get_mut(&link).map(|link| {
+            link.hello.begin(now);
+            link.neighbours.clone()
+        });
+        for id in neighbours.unwrap_or_default() {
+            self.tell(id, Tlv::RouteRequest { prefix: None });
+        }
         self.rearm();
     }
 
