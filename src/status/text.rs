@@ -61,7 +61,8 @@ pub fn peers(peers: &[Peer], width: usize) -> String {
         let state = format!("{} for {}", state_words(peer), duration(peer.since_us));
         parts(&mut out, &[clean(&peer.name), state], width);
         let mut field = |name: &str, text: &str| hanging(&mut out, &format!("  {name}"), text, DETAIL_INDENT, width);
-        if let Some(reason) = reason(peer) {
+        // A tunnel's own reason stands with the tunnel.
+        if let Some(reason) = reason(peer).filter(|_| peer.links.iter().all(|link| link.reason.is_none())) {
             field("reason", &reason);
         }
         field("key", &clean(&peer.fingerprint));
@@ -139,21 +140,33 @@ pub fn neighbours(neighbours: &[Neighbour], width: usize) -> String {
     table(&columns, &rows, width)
 }
 
-/// The way of one packet.
+/// The way of one packet: in the first line what `ip route get` would say, below it why.
 pub fn path(report: &PathReport, width: usize) -> String {
     let mut out = String::new();
     let from = report.from.as_ref().map_or(String::new(), |from| format!(" from {}", clean(from)));
-    paragraph(&mut out, &format!("{}{from}", clean(&report.to)), 0, width);
+    let way = match &report.link {
+        Some(link) => format!(
+            " via {} link {} to {} rtt {}",
+            clean(&report.next_hop),
+            link.id,
+            place(link),
+            rtt(link.rtt_us).replace('-', "unknown")
+        ),
+        None => format!(": {}", clean(&report.next_hop)),
+    };
+    let metric = report.metric.map_or(String::new(), |metric| format!(" metric {}", cost(metric)));
+    paragraph(&mut out, &format!("{}{from}{way}{metric}", clean(&report.to)), 0, width);
     let mut field = |name: &str, text: &str| hanging(&mut out, &format!("  {name}"), text, DETAIL_INDENT, width);
-    let metric = report.metric.map_or(String::new(), |metric| format!(", metric {}", cost(metric)));
-    let origin = report.origin.as_ref().map_or(String::new(), |origin| format!(", from {}", clean(origin)));
+    let origin = report.origin.as_ref().map_or(String::new(), |origin| format!(", announced by {}", clean(origin)));
     match &report.route {
-        Some(route) => field("route", &format!("{}{metric}{origin}", clean(route))),
-        None => field("route", "none matches"),
+        None => field("route", "no node announces a prefix that covers it: the kernel's own routes decide"),
+        Some(route) if report.next_hop == "unreachable" => {
+            field("route", &format!("{}{origin}, was withdrawn or lost a moment ago", clean(route)));
+        }
+        Some(route) => field("route", &format!("{}{origin}", clean(route))),
     }
-    field("next hop", &clean(&report.next_hop));
     if let Some(link) = &report.link {
-        field("link", &format!("{}: {}", link.id, link_state(link)));
+        field(&format!("link {}", link.id), &link_state(link));
         for line in link_details(link) {
             field("", &line);
         }
