@@ -158,9 +158,9 @@ mod tests {
             neighbour.ihu(at(0), 96, 1200);
             assert_eq!((neighbour.rxcost(), neighbour.cost_now(at(0))), (INFINITY, INFINITY), "one Hello");
             neighbour.hello(at(0), &hello(unicast, 8, 0), usual);
-            assert_eq!((neighbour.rxcost(), neighbour.cost_now(at(0))), (96, 96));
+            assert_eq!((neighbour.rxcost(), neighbour.cost_now(at(0))), (16, 96));
             neighbour.ihu(at(1), INFINITY, 1200);
-            assert_eq!((neighbour.rxcost(), neighbour.cost_now(at(1))), (96, INFINITY), "it does not hear us");
+            assert_eq!((neighbour.rxcost(), neighbour.cost_now(at(1))), (16, INFINITY), "it does not hear us");
         }
     }
 

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use super::model::{Drop, Link, Neighbour, PathReport, Peer, Refused, Route, Snapshot, State};
+use super::model::{Drop, Link, Neighbour, PathReport, Peer, Refused, Route, Snapshot, State, Unused};
 use table::{Column, Fit, Row, hanging, paragraph, parts, table};
 use units::{age, amount, count, duration, percent, rate, rtt};
 
@@ -96,10 +96,12 @@ pub fn routes(routes: &[Route], width: usize) -> String {
                 None => clean(&route.to),
                 Some(from) => format!("{} from {}", clean(&route.to), clean(from)),
             };
-            let mark = match (route.selected, route.feasible) {
-                (true, _) => "*",
-                (false, true) => "",
-                (false, false) => "!",
+            let mark = match route.unused {
+                None => "*",
+                Some(Unused::Longer) => "",
+                Some(Unused::NotYet) => "~",
+                Some(Unused::Unfeasible) => "!",
+                Some(Unused::LinkLost) => "x",
             };
             Row {
                 cells: vec![
@@ -116,7 +118,14 @@ pub fn routes(routes: &[Route], width: usize) -> String {
         })
         .collect();
     let mut out = table(&columns, &rows, width);
-    out.push_str("* selected   ! not feasible\n");
+    let has = |why| routes.iter().any(|route| route.unused == Some(why));
+    let legend = [
+        (Unused::NotYet, "~ shorter, but not for long enough yet"),
+        (Unused::Unfeasible, "! not feasible: it might lead in a circle"),
+        (Unused::LinkLost, "x link lost"),
+    ];
+    let legend = legend.iter().filter(|(why, _)| has(*why)).map(|(_, words)| *words);
+    parts(&mut out, &["* selected"].into_iter().chain(legend).map(str::to_owned).collect::<Vec<_>>(), width);
     out
 }
 

@@ -212,7 +212,7 @@ fn half_open_heals() {
     net.wires[0].deaf = [false, true];
     net.run(60);
     let neighbour = net.neighbour(0, 0).unwrap();
-    assert_eq!((neighbour.rxcost, neighbour.txcost, neighbour.cost), (96, 0xffff, 0xffff));
+    assert_eq!((neighbour.rxcost, neighbour.txcost, neighbour.cost), (16, 0xffff, 0xffff));
     let silent = net.clock(0).since(neighbour.last_ihu.unwrap()).as_secs();
     assert!((59..=64).contains(&silent), "{silent}");
     assert!(!net.has_route(0, "10.9.0.0/16"));
@@ -228,7 +228,7 @@ fn half_open_heals() {
         net.announce(1, &["10.9.0.0/16"]);
         net.wait(12, "both hear each other", |net| {
             let both = [net.neighbour(0, 0), net.neighbour(1, 0)];
-            both.iter().all(|n| n.as_ref().is_some_and(|n| n.cost == 92 && n.rxcost == 96 && n.txcost == 96))
+            both.iter().all(|n| n.as_ref().is_some_and(|n| n.cost == 92 && n.rxcost == 16 && n.txcost == 16))
         });
         net.wait(2, "route", |net| net.has_route(0, "10.9.0.0/16"));
     }

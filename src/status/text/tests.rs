@@ -49,9 +49,17 @@ fn route(to: &str, from: Option<&str>, via: &str, metric: u16, selected: bool, f
         via: via.to_owned(),
         link: (via != "local").then_some(1),
         metric,
+        received_metric: metric,
         selected,
         feasible,
+        unused: match (selected, feasible) {
+            (true, _) => None,
+            (false, _) if metric == 0xffff => Some(Unused::LinkLost),
+            (false, true) => Some(Unused::Longer),
+            (false, false) => Some(Unused::Unfeasible),
+        },
         origin: "tokyo".to_owned(),
+        router_id: "02:00:00:00:00:00:00:01".to_owned(),
         seqno: 7,
     }
 }
@@ -269,9 +277,9 @@ fn routes_with_their_marks() {
 *  10.66.0.3/32  local      -     0       7      tokyo
 *  10.66.0.9/32  frankfurt  1     212     7      tokyo
 !  10.66.0.9/32  tokyo      1     1073    7      tokyo
-   ::/0 from 2001:db8:88:1234::/64
+x  ::/0 from 2001:db8:88:1234::/64
                  frankfurt  1     inf     7      tokyo
-* selected   ! not feasible
+* selected   ! not feasible: it might lead in a circle   x link lost
 ",
     );
     assert_eq!(routes(&[], 80), "no routes\n");
