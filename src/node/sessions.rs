@@ -173,7 +173,8 @@ impl Node {
         let Some(link) = self.links.with_session(sa) else { return };
         let (id, address, peer) = (link.id, link.address, link.peer);
         let (Some(session), Some(path)) = (&mut link.session, link.path) else { return };
-        if let Some(old) = session.child.take() {
+        let rekeyed = session.child.take();
+        if let Some(old) = rekeyed {
             link.draining.push(Drain { spi: old.spi_in, until: now + DRAIN, socket: None });
         }
         session.child =
@@ -185,10 +186,10 @@ impl Node {
         let peer_plan = self.peer(peer);
         log::info!("{}: session up, {} over {path}, data {}", peer_plan.name, suite, child.cipher.name());
         let (routes, mtu) = (peer_plan.routes.clone(), self.plan.tun.as_ref().map_or(super::RELAY_MTU, |tun| tun.mtu));
-        if let Some(link) = self.links.get_mut(&id)
-            && !link.in_babel
-        {
-            link.in_babel = true;
+        let known = self.links.get_mut(&id).is_some_and(|link| std::mem::replace(&mut link.in_babel, true));
+        if known && rekeyed.is_none() {
+            self.babel.link_renewed(now, id);
+        } else if !known {
             if routes.is_empty() {
                 self.babel.link_up(now, id, address, mtu);
             } else {
