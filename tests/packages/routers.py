@@ -155,8 +155,10 @@ class Router:
 
     def age(self):
         later = {"extracting": "stopped", "starting": "running", "stopping": "stopped", "deleting": None}
+        # Seconds. A slow USB stick takes minutes to unpack; a container gets 10 s to stop.
+        lasts = {"extracting": 200, "starting": 3, "stopping": 10, "deleting": 30}
         for record in list(self.tables["/container"]):
-            if record["state"] not in later or self.clock < record["since"] + 3:
+            if record["state"] not in later or self.clock < record["since"] + lasts[record["state"]]:
                 continue
             if (self.never_unpacks and record["state"] == "extracting") or (self.never_stops and record["state"] == "stopping"):
                 continue

@@ -348,6 +348,11 @@ class Agreement(unittest.TestCase):
         for path in about["conffiles"]:
             self.assertTrue(any(path == entry or (entry.endswith("/") and path.startswith(entry)) for entry in kept), path)
 
+    def test_the_manual_lists_the_same_names(self):
+        rows = re.findall(r"^\| `([a-z0-9_]+-unknown-[a-z-]+)` \| (.*) \|$", (ROOT / "docs/openwrt.md").read_text(), re.MULTILINE)
+        listed = {rust: re.findall("`([^`]+)`", names) for rust, names in rows}
+        self.assertEqual(listed, {target["rust"]: target["names"] for target in contents.targets()})
+
     def test_the_sdk_compiles_for_speed(self):
         """The variables reach cargo as assignments before the command, of which the last counts: run as make and sh do it."""
         with tempfile.TemporaryDirectory() as folder:
