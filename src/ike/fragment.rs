@@ -73,10 +73,10 @@ impl Reassembly {
             return Err(Refused::TooMany);
         }
         let of_same_message = self.0.as_ref().filter(|set| set.header == fragment.sealed.header);
-        if let Some(set) = of_same_message {
-            if fragment.total < set.total {
-                return Err(Refused::LowerTotal);
-            }
+        if let Some(set) = of_same_message
+            && fragment.total < set.total
+        {
+            return Err(Refused::LowerTotal);
         }
         let starts_anew = of_same_message.is_none_or(|set| fragment.total > set.total);
         let duplicate = of_same_message.is_some_and(|set| set.chunks.contains_key(&fragment.number)) && !starts_anew;
