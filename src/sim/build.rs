@@ -8,7 +8,7 @@ use crate::config::plan::{Babel, Endpoint, Host, Kernel, Peer, Plan, Suites, Tun
 use crate::crypto::sign::PrivateKey;
 
 pub(crate) fn address4(host: usize) -> IpAddr {
-    IpAddr::V4(Ipv4Addr::new(10, 66, (host >> 8) as u8, host as u8 + 1))
+    IpAddr::V4(Ipv4Addr::new(10, 66, ((host + 1) >> 8) as u8, (host + 1) as u8))
 }
 
 pub(crate) fn address6(host: usize) -> IpAddr {
@@ -16,7 +16,7 @@ pub(crate) fn address6(host: usize) -> IpAddr {
 }
 
 pub(crate) fn underlay(host: usize) -> IpAddr {
-    IpAddr::V4(Ipv4Addr::new(198, 18, (host >> 8) as u8, host as u8 + 1))
+    IpAddr::V4(Ipv4Addr::new(198, 18, ((host + 1) >> 8) as u8, (host + 1) as u8))
 }
 
 /// A recipe for a world.
