@@ -160,7 +160,14 @@ impl Link {
         if !speaks_babel {
             return (State::Up, None);
         }
-        let silence = now.since(count.heard.unwrap_or(child.since).max(child.since));
+        // A new session after one without data is no news until data comes.
+        let known_silent = self.state == State::NoData;
+        let quiet_since = match count.heard {
+            Some(heard) if known_silent => heard,
+            None if known_silent => self.since,
+            heard => heard.map_or(child.since, |heard| heard.max(child.since)),
+        };
+        let silence = now.since(quiet_since);
         let hears = count.heard.is_some_and(|heard| now.since(heard) <= SILENCE);
         match (hears, deaf) {
             (true, None) => (State::Up, None),
@@ -171,7 +178,7 @@ impl Link {
                 };
                 (State::NoData, Some(format!("data arrives, but the peer hears us not ({how})")))
             }
-            (false, _) if silence <= SILENCE => {
+            (false, _) if silence <= SILENCE && !known_silent => {
                 (State::Connecting, Some("tunnel stands, no data has arrived yet".into()))
             }
             (false, _) => {

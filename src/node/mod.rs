@@ -6,12 +6,14 @@
 //! 3. Sleep until [`Node::poll_timeout`], or an input; call [`Node::handle_timeout`] when the time has come.
 //!
 //! Rooms: `dial` (when a peer is tried), `link` (one tunnel), `sessions` (what IKE reports), `upkeep` (timers of links),
-//! `tables` (Fib and kernel routes), `snapshot` (what a person sees), `ident` (derived names).
+//! `tables` (Fib and kernel routes), `snapshot` (what a person sees), `reload` (a new plan), `ident` (derived names).
 
 mod dial;
 mod ident;
 mod link;
 mod links;
+mod peers;
+mod reload;
 mod sessions;
 mod snapshot;
 mod tables;
@@ -35,6 +37,9 @@ use crate::wire::udpencap::{self, Kind};
 use dial::Dial;
 use link::{Link, clipped};
 use links::Links;
+use peers::Peers;
+use reload::Applied;
+pub use reload::Reloaded;
 use sessions::Refusals;
 use snapshot::Rate;
 
@@ -63,6 +68,8 @@ pub enum Output {
 
 pub struct Node {
     plan: Plan,
+    peers: Peers,
+    applied: Applied,
     started: Time,
     rng: Rng,
     ike: Endpoint,
@@ -107,7 +114,8 @@ impl Node {
             suites: plan.suites.clone(),
         };
         let mut ike = Endpoint::new(settings, ike::endpoint::Limits::default(), rng.fork(), now);
-        for (id, peer) in peers(&plan) {
+        let peers = Peers::new(&plan.peers);
+        for (id, peer) in peers.iter() {
             ike.add_peer(id, &peer.name, peer.public_key);
         }
         let own_key = plan.private_key.public();
@@ -118,7 +126,7 @@ impl Node {
         let mut babel = Speaker::new(settings, rng.fork(), now);
         let mut plane = Plane::new(plan.tun.as_ref().map_or(RELAY_MTU, |tun| tun.mtu));
         let addresses: Vec<IpAddr> = plan.tun.iter().flat_map(|tun| &tun.addresses).map(ipnet::IpNet::addr).collect();
-        babel.announce(now, addresses.iter().copied().map(Prefix::host).chain(plan.announce.iter().copied()).collect());
+        babel.announce(now, own_prefixes(&plan));
         plane.set_addresses(addresses);
         plane.set_tun(plan.tun.is_some());
 
@@ -127,8 +135,10 @@ impl Node {
             ike.set_port(*socket, *port);
         }
         let next_socket = u16::try_from(plan.listen.len()).unwrap_or(u16::MAX);
-        let absent = peers(&plan).map(|(id, _)| (id, (None, now))).collect();
+        let absent = peers.iter().map(|(id, _)| (id, (None, now))).collect();
         let mut node = Node {
+            peers,
+            applied: Applied { at: now, problem: None, needs_restart: Vec::new() },
             started: now,
             rng,
             ike,
@@ -333,14 +343,8 @@ impl Node {
 
     fn add_dialled_links(&mut self, now: Time) {
         let mut first = now;
-        let wanted: Vec<_> = peers(&self.plan)
-            .flat_map(|(id, peer)| peer.endpoints.iter().map(move |endpoint| (id, endpoint.clone(), peer.pin_port)))
-            .collect();
-        for (peer, endpoint, pinned) in wanted {
-            let dial = Dial::new(endpoint, pinned, SocketId(0), first);
-            self.add_link(now, peer, Some(dial));
-            // A registry of hundreds does not start with hundreds of key exchanges in one tick.
-            first += Duration::from_millis(10);
+        for peer in self.peers.iter().map(|(id, _)| id).collect::<Vec<_>>() {
+            self.dial_endpoints(now, &mut first, peer);
         }
     }
 
@@ -357,7 +361,7 @@ impl Node {
     }
 
     fn peer(&self, id: PeerId) -> &plan::Peer {
-        &self.plan.peers[id.0 as usize]
+        &self.peers[id]
     }
 
     /// A number that changes with every forwarding table, for the simulation.
@@ -384,6 +388,8 @@ const BABEL_PORT: u16 = 6696;
 /// CS6, network control.
 const BABEL_CLASS: u8 = 0xc0;
 
-fn peers(plan: &Plan) -> impl Iterator<Item = (PeerId, &plan::Peer)> {
-    (0..).map(PeerId).zip(&plan.peers)
+/// What this node originates: its own addresses, and the prefixes behind it.
+fn own_prefixes(plan: &Plan) -> Vec<Prefix> {
+    let addresses = plan.tun.iter().flat_map(|tun| &tun.addresses).map(ipnet::IpNet::addr);
+    addresses.map(Prefix::host).chain(plan.announce.iter().copied()).collect()
 }

@@ -73,7 +73,7 @@ impl Node {
     fn refused(&mut self, now: Time, from: IpAddr, name: Option<String>, reason: &Reason) {
         let name = name.map(|name| clipped(name, NAME));
         let reason = clipped(reason.to_string(), SENTENCE);
-        let peer = super::peers(&self.plan).find(|(_, peer)| name.as_ref() == Some(&peer.name)).map(|(id, _)| id);
+        let peer = name.as_ref().and_then(|name| self.peers.named(name));
         if let Some((told, _)) = peer.and_then(|peer| self.absent.get_mut(&peer)) {
             *told = Some(clipped(format!("call from {from} refused: {reason}"), LINE));
         }
@@ -81,7 +81,9 @@ impl Node {
     }
 
     fn established(&mut self, now: Time, new: Established) {
-        let Some(id) = self.link_for(now, &new) else {
+        // It may have left the configuration while the event was under way.
+        let known = self.peers.contains(new.peer);
+        let Some(id) = known.then(|| self.link_for(now, &new)).flatten() else {
             self.ike.close(now, new.sa);
             return;
         };
@@ -95,10 +97,7 @@ impl Node {
             let crossing = old.role != new.role && new.began <= old.established;
             let new_stays = (new.role == Role::Initiator) == we_are_lower;
             if crossing && !new_stays {
-                log::debug!(
-                    "{}: two sessions crossed, the earlier one stays",
-                    self.plan.peers[new.peer.0 as usize].name
-                );
+                log::debug!("{}: two sessions crossed, the earlier one stays", self.peers[new.peer].name);
                 self.ike.close(now, new.sa);
                 return;
             }
@@ -128,7 +127,6 @@ impl Node {
         });
         link.path = Some(new.path);
         link.reason = None;
-        link.redialled = None;
         link.next_check = Some(now + link::SILENCE);
         if let Some(dial) = &mut link.dial {
             dial.succeeded();
@@ -163,7 +161,6 @@ impl Node {
             let idle = accepted
                 .into_iter()
                 .find(|id| self.links.get(id).is_some_and(|link| link.state != model::State::Up))?;
-            self.leave_babel(now, idle);
             self.remove_link(now, idle);
         }
         Some(self.add_link(now, new.peer, None))
@@ -171,7 +168,7 @@ impl Node {
 
     fn child_up(&mut self, now: Time, sa: SaId, child: &ChildSa) {
         let Some(link) = self.links.with_session(sa) else { return };
-        let (id, address, peer) = (link.id, link.address, link.peer);
+        let (id, address) = (link.id, link.address);
         let (Some(session), Some(path)) = (&mut link.session, link.path) else { return };
         let rekeyed = session.child.take();
         if let Some(old) = rekeyed {
@@ -183,18 +180,12 @@ impl Node {
         let suite = session.suite.clone();
         self.plane.install(id, path, child);
         self.plane.set_link_local(id, address);
-        let peer_plan = self.peer(peer);
-        log::info!("{}: session up, {} over {path}, data {}", peer_plan.name, suite, child.cipher.name());
-        let (routes, mtu) = (peer_plan.routes.clone(), self.plan.tun.as_ref().map_or(super::RELAY_MTU, |tun| tun.mtu));
-        let known = self.links.get_mut(&id).is_some_and(|link| std::mem::replace(&mut link.in_babel, true));
-        if known && rekeyed.is_none() {
-            self.babel.link_renewed(now, id);
-        } else if !known {
-            if routes.is_empty() {
-                self.babel.link_up(now, id, address, mtu);
-            } else {
-                self.babel.set_static(now, id, routes);
-            }
+        let name = &self.peers[link.peer].name;
+        log::info!("{name}: session up, {suite} over {path}, data {}", child.cipher.name());
+        match self.links.get(&id) {
+            // What was said under the session before may not have arrived.
+            Some(link) if link.in_babel && rekeyed.is_none() => self.babel.link_renewed(now, id),
+            Some(_) | None => self.join_babel(now, id),
         }
         self.update_state(now, id);
     }
@@ -295,17 +286,32 @@ impl Node {
         self.ike.close(now, old.sa);
     }
 
-    fn remove_link(&mut self, now: Time, id: LinkId) {
-        if let Some(link) = self.links.remove(&id)
-            && let Some(session) = link.session
-        {
-            self.ike.close(now, session.sa);
+    /// Ends a link with all that is on it: the peer gets a DELETE, and routing leaves it at once.
+    pub(super) fn remove_link(&mut self, now: Time, id: LinkId) {
+        self.leave_babel(now, id);
+        self.opening.retain(|_, link| *link != id);
+        let Some(link) = self.links.remove(&id) else { return };
+        let attempt = link.attempt.map(|attempt| attempt.sa);
+        for sa in attempt.into_iter().chain(link.session.map(|session| session.sa)) {
+            self.ike.close(now, sa);
         }
         self.forget_in_plane(id);
         self.release_sockets();
     }
 
-    fn leave_babel(&mut self, now: Time, id: LinkId) {
+    pub(super) fn join_babel(&mut self, now: Time, id: LinkId) {
+        let Some(link) = self.links.get_mut(&id).filter(|link| !link.in_babel) else { return };
+        link.in_babel = true;
+        let routes = &self.peers[link.peer].routes;
+        if routes.is_empty() {
+            let mtu = self.plan.tun.as_ref().map_or(super::RELAY_MTU, |tun| tun.mtu);
+            self.babel.link_up(now, id, link.address, mtu);
+        } else {
+            self.babel.set_static(now, id, routes.clone());
+        }
+    }
+
+    pub(super) fn leave_babel(&mut self, now: Time, id: LinkId) {
         let Some(link) = self.links.get_mut(&id) else { return };
         if std::mem::take(&mut link.in_babel) {
             self.babel.link_down(now, id);
@@ -332,7 +338,7 @@ impl Node {
         let Some(link) = self.links.get_mut(&id) else { return };
         let Some(session) = &link.session else { return };
         if link.path.is_none_or(|own| own.remote != path.remote) {
-            log::info!("{}: now at {}", self.plan.peers[link.peer.0 as usize].name, path.remote);
+            log::info!("{}: now at {}", self.peers[link.peer].name, path.remote);
         }
         link.path = Some(path);
         self.ike.set_path(session.sa, path);

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use super::link::{LINE, Link, SENTENCE, clipped};
-use super::{Node, ident, peers};
+use super::{Node, ident};
 use crate::babel::speaker::{self, NextHop};
 use crate::path::{LinkId, PeerId};
 use crate::prefix::Prefix;
@@ -81,6 +81,11 @@ impl Node {
             neighbours: neighbours.iter().map(|neighbour| self.neighbour_model(now, neighbour)).collect(),
             routes: self.babel.routes().map(|route| self.route_model(&route, &names)).collect(),
             drops,
+            config: model::Config {
+                age_us: micros(now.since(self.applied.at)),
+                problem: self.applied.problem.clone(),
+                needs_restart: self.applied.needs_restart.iter().map(|field| (*field).to_owned()).collect(),
+            },
             refused: self
                 .refusals
                 .iter()
@@ -118,10 +123,10 @@ impl Node {
 
     /// Which route a packet takes, for the simulation's invariants.
     #[cfg(test)]
-    pub(crate) fn forward(&self, destination: IpAddr, source: IpAddr) -> Option<(crate::fib::Target, Option<PeerId>)> {
+    pub(crate) fn forward(&self, destination: IpAddr, source: IpAddr) -> Option<(crate::fib::Target, Option<&str>)> {
         let (_, target) = self.plane.fib().lookup(destination, source)?;
         let peer = match target {
-            crate::fib::Target::Link(link) => self.links.get(&link).map(|link| link.peer),
+            crate::fib::Target::Link(link) => self.links.get(&link).map(|link| self.peer(link.peer).name.as_str()),
             crate::fib::Target::Local | crate::fib::Target::Unreachable => None,
         };
         Some((target, peer))
@@ -134,11 +139,18 @@ impl Node {
         states.map(|link| self.judge(now, link.id).0).min_by_key(|state| rank(*state)).unwrap_or(State::Waiting)
     }
 
-    /// What grows and must not: links, sockets beyond the listening ones, refusals, kinds of send errors.
+    /// As if half of every tunnel's sequence numbers were used.
     #[cfg(test)]
-    pub(crate) fn sizes(&self) -> [usize; 4] {
+    pub(crate) fn wear(&mut self, now: Time) {
+        self.egress.control.extend(self.links.keys().map(|link| crate::plane::Control::Worn { link: *link }));
+        self.settle(now);
+    }
+
+    /// What grows and must not: links, sockets beyond the listening ones, refusals, kinds of send errors, IKE SAs.
+    #[cfg(test)]
+    pub(crate) fn sizes(&self) -> [usize; 5] {
         let sockets = self.ports.len() + self.opening.len() - self.plan.listen.len();
-        [self.links.keys().len(), sockets, self.refusals.iter().count(), self.send_errors.len()]
+        [self.links.keys().len(), sockets, self.refusals.iter().count(), self.send_errors.len(), self.ike.sas().count()]
     }
 
     /// The routes Babel has selected, for the simulation's invariants.
@@ -161,7 +173,7 @@ impl Node {
             }
         }
         let model = |(id, _)| self.peer_model(now, id, links.remove(&id).unwrap_or_default(), &relays);
-        peers(&self.plan).map(model).collect()
+        self.peers.iter().map(model).collect()
     }
 
     fn peer_model(
@@ -292,7 +304,7 @@ impl Node {
     /// Router-ids by name.
     fn names(&self) -> BTreeMap<[u8; 8], String> {
         let own = (ident::router_id(&self.plan.private_key.public()), self.plan.name.clone());
-        let others = self.plan.peers.iter().map(|peer| (ident::router_id(&peer.public_key), peer.name.clone()));
+        let others = self.peers.iter().map(|(_, peer)| (ident::router_id(&peer.public_key), peer.name.clone()));
         others.chain([own]).collect()
     }
 }

@@ -1,10 +1,13 @@
 //! The timers of links: dialling, giving up, signs of life, keepalives, and the state that a person sees.
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::dial::Step;
-use super::link::{Attempt, HANDSHAKE, IDLE_PROBE, KEEPALIVE, Link, NO_DATA_REDIAL, SILENCE, failure};
+use super::link::{
+    Attempt, HANDSHAKE, IDLE_PROBE, KEEPALIVE, Link, NO_DATA_REDIAL, SENTENCE, SILENCE, clipped, failure,
+};
 use super::{Node, Output, SOCKET_PATIENCE};
 use crate::path::{LinkId, Path, SocketId};
 use crate::status::model::State;
@@ -90,11 +93,35 @@ impl Node {
                     }
                 }
                 Some(Step::Connect(remote)) => {
-                    let path = Path { socket: dial.socket, local: None, remote };
+                    let socket = dial.socket;
+                    if let Some(other) = self.twin(id, remote) {
+                        self.skip(now, id, &format!("{} is reached by the tunnel to {other}", remote.ip()));
+                        continue;
+                    }
+                    let path = Path { socket, local: None, remote };
                     self.connect(now, id, path);
                 }
             }
         }
+    }
+
+    /// The endpoint of the same peer whose tunnel already leads to this address: a second session between the same two hosts
+    /// would end the first one.
+    fn twin(&self, id: LinkId, remote: SocketAddr) -> Option<String> {
+        let peer = self.links.get(&id)?.peer;
+        let others =
+            self.links.values().filter(|other| other.id != id && other.peer == peer && other.session.is_some());
+        let mut twins = others.filter(|other| other.path.is_some_and(|path| path.remote == remote));
+        twins.find_map(|other| Some(other.dial.as_ref()?.endpoint.to_string()))
+    }
+
+    /// This try is pointless now; the next address, or the same one later, may not be.
+    fn skip(&mut self, now: Time, id: LinkId, reason: &str) {
+        if let Some(Link { dial: Some(dial), reason: told, .. }) = self.links.get_mut(&id) {
+            *told = Some(clipped(reason.to_owned(), SENTENCE));
+            dial.failed(now, &mut self.rng);
+        }
+        self.update_state(now, id);
     }
 
     /// An id that no socket has. Ids are used again only after 65,000 others.
@@ -132,7 +159,7 @@ impl Node {
             return;
         };
         let count = self.plane.link(id).unwrap_or_default();
-        let speaks_babel = self.plan.peers[link.peer.0 as usize].routes.is_empty();
+        let speaks_babel = self.peers[link.peer].routes.is_empty();
 
         // A peer is asked for a sign of life when it has been silent for long enough, and again while it stays so.
         let heard = count.heard.map_or(session.ike_heard, |heard| heard.max(session.ike_heard));
@@ -204,7 +231,8 @@ impl Node {
         let lasted = now.since(link.since).as_secs();
         link.state = state;
         link.since = now;
-        let name = &self.plan.peers[link.peer.0 as usize].name;
+        link.redialled = None;
+        let name = &self.peers[link.peer].name;
         match (state, reason) {
             (State::Up, _) => log::info!("{name}: up"),
             (State::Connecting, _) => log::debug!("{name}: connecting"),

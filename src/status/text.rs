@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use super::model::{Drop, Link, Neighbour, PathReport, Peer, Refused, Route, Snapshot, State, Unused};
+use super::model::{Config, Drop, Link, Neighbour, PathReport, Peer, Refused, Route, Snapshot, State, Unused};
 use table::{Column, Fit, Row, hanging, paragraph, parts, table};
 use units::{age, amount, count, duration, percent, rate, rtt};
 
@@ -15,6 +15,7 @@ mod units;
 pub fn status(snapshot: &Snapshot, width: usize) -> String {
     let mut out = String::new();
     head(&mut out, snapshot, width);
+    config(&mut out, &snapshot.config, width);
     let many = snapshot.peers.iter().filter(|peer| peer.state != State::Up).count() > MANY;
     let listed = snapshot.peers.iter().filter(|peer| !many || peer.state == State::Up);
     let rows: Vec<Row> = listed.map(status_row).collect();
@@ -43,9 +44,10 @@ pub fn status(snapshot: &Snapshot, width: usize) -> String {
     out
 }
 
-/// Whether `status` has a problem to show: a peer that should be up is not.
+/// Whether `status` has a problem to show: a peer that should be up is not, or a new configuration is wrong.
 pub fn has_problem(snapshot: &Snapshot) -> bool {
-    snapshot.peers.iter().any(|peer| !matches!(peer.state, State::Up | State::Waiting))
+    let failing = |peer: &Peer| !matches!(peer.state, State::Up | State::Waiting);
+    snapshot.config.problem.is_some() || snapshot.peers.iter().any(failing)
 }
 
 /// All that is known about each peer and its tunnels.
@@ -210,6 +212,16 @@ pub fn drops(drops: &[Drop], refused: &[Refused], width: usize) -> String {
         paragraph(&mut out, &text, 2, width);
     }
     out
+}
+
+/// What of the file is not in force.
+fn config(out: &mut String, config: &Config, width: usize) {
+    if let Some(problem) = &config.problem {
+        paragraph(out, &format!("the new configuration is not in force: {problem}"), 0, width);
+    }
+    if !config.needs_restart.is_empty() {
+        paragraph(out, &format!("changed in the file, needs a restart: {}", config.needs_restart.join(", ")), 0, width);
+    }
 }
 
 fn head(out: &mut String, snapshot: &Snapshot, width: usize) {

@@ -86,6 +86,8 @@ fn a_name_and_its_own_address_do_not_fight() {
     let before = world.inits[&0];
     world.run(seconds(600));
     let tries = world.inits[&0] - before;
-    assert!(tries <= 40, "{tries} new sessions in ten minutes");
+    assert!(tries <= 1, "{tries} new sessions in ten minutes");
+    let reasons: Vec<_> = world.peer(0, "n1").links.into_iter().filter_map(|link| link.reason).collect();
+    assert!(reasons.len() == 1 && reasons[0].contains("is reached by the tunnel to"), "{reasons:?}");
     assert!(world.is_up(0, 1), "{:?}", world.peer(0, "n1"));
 }

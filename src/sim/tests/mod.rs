@@ -5,6 +5,8 @@ mod dead;
 mod families;
 mod meshes;
 mod moves;
+mod reload;
+mod renewal;
 mod silence;
 mod starts;
 mod triangle;
@@ -25,7 +27,7 @@ const fn millis(millis: u64) -> Duration {
 fn next_hop(world: &World, from: usize, to: usize) -> Option<String> {
     let node = world.node(from);
     let (_, peer) = node.forward(super::address4(to), super::address4(from))?;
-    peer.map(|peer| world.hosts[from].plan.peers[peer.0 as usize].name.clone())
+    peer.map(str::to_owned)
 }
 
 /// Whether there is a route from one host to another.

@@ -92,6 +92,7 @@ fn snapshot(peers: Vec<Peer>) -> Snapshot {
         ],
         drops: Vec::new(),
         refused: Vec::new(),
+        config: Config::default(),
     }
 }
 
@@ -400,4 +401,21 @@ REFUSED, newest first
     let text = status(&snapshot, 80);
     fits(&text);
     assert!(text.contains("last refused, 5s ago: 'a?[2J?b' from 203.0.113.9:500: not in nodes"), "{text}");
+}
+
+#[test]
+fn a_configuration_that_is_not_in_force_is_told_and_is_a_problem() {
+    let mut snapshot = snapshot(Vec::new());
+    assert!(!has_problem(&snapshot));
+    snapshot.config.problem = Some("2 errors, the first: wattle.json:3:3: privte_key: unknown field".to_owned());
+    snapshot.config.needs_restart = vec!["listen".to_owned(), "tun".to_owned()];
+    let text = status(&snapshot, 80);
+    fits(&text);
+    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        flat.contains("the new configuration is not in force: 2 errors, the first: wattle.json:3:3: privte_key"),
+        "{text}"
+    );
+    assert!(flat.contains("needs a restart: listen, tun"), "{text}");
+    assert!(has_problem(&snapshot));
 }
