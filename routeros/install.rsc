@@ -85,7 +85,7 @@
 
 :if ((($imageFile = "") && ($imageName = "")) || (($imageFile != "") && ($imageName != ""))) do={ :set problems ($problems . "\n- settings: give either imageFile or imageName") }
 :if (($imageFile != "") && ([:len [/file/find where name=$imageFile]] = 0)) do={ :set problems ($problems . "\n- $imageFile is not on the router: copy the image there, or correct imageFile") }
-:if (($imageFile != "") && ([:typeof [:find $imageFile $wanted]] != "num")) do={ :set notes ($notes . "\n- this device needs the image wattle-$wanted.tar; is $imageFile that one?") }
+:if (($imageFile != "") && ([:typeof [:find $imageFile $wanted]] != "num")) do={ :set notes ($notes . "\n- this device needs the image wattle-$wanted.tar: make sure that $imageFile is that one") }
 
 :local base ""
 :if ($diskSlot != "") do={

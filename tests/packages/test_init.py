@@ -27,7 +27,7 @@ EXCLUDED = "SC3043,SC2034,SC2154,SC1008,SC2239,SC1091"
 
 
 class Shell(unittest.TestCase):
-    @unittest.skipUnless(shutil.which("shellcheck"), "shellcheck is missing")
+    @unittest.skipUnless(shutil.which("shellcheck") and shutil.which("busybox"), "shellcheck or busybox is missing")
     def test_shellcheck(self):
         with tempfile.TemporaryDirectory() as folder:
             package = contents.package(BINARY, "aarch64_generic")
@@ -86,7 +86,12 @@ class InRoot(unittest.TestCase):
         self.package = contents.package(BINARY, "aarch64_generic")
         self.apk, self.ipk = readers.Apk(apk.build(self.package)), readers.Ipk(ipk.build(self.package))
         self.unpack(self.apk)
-        for source, path in {"functions.sh": "lib/functions.sh", "rc.common": "etc/rc.common", "logger": "usr/bin/logger", "wattle": "usr/sbin/wattle"}.items():
+        for source, path in {
+            "functions.sh": "lib/functions.sh",
+            "rc.common": "etc/rc.common",
+            "logger": "usr/bin/logger",
+            "wattle": "usr/sbin/wattle",
+        }.items():
             shutil.copy(HERE / "standins" / source, self.root / path)
             (self.root / path).chmod(0o755)
 
@@ -102,7 +107,12 @@ class InRoot(unittest.TestCase):
 
     def run_in_root(self, *command, text=None, **environment):
         run = subprocess.run(
-            [CHROOT, self.root, *command], input=text, capture_output=True, text=True, check=False, env={"PATH": "/bin:/usr/bin", **environment}
+            [CHROOT, self.root, *command],
+            input=text,
+            capture_output=True,
+            text=True,
+            check=False,
+            env={"PATH": "/bin:/usr/bin", **environment},
         )
         self.assertEqual(run.stderr, "", command)
         return run
@@ -152,7 +162,14 @@ class Service(InRoot):
         self.assertEqual(os.readlink(self.root / "run"), "/var/run")
 
     def test_every_option(self):
-        self.uci(enabled=1, log="debug", resolv_conf="/tmp/resolv.conf.d/resolv.conf.auto", zone="uplink", jail=1, config_file="/etc/wattle/other.json")
+        self.uci(
+            enabled=1,
+            log="debug",
+            resolv_conf="/tmp/resolv.conf.d/resolv.conf.auto",
+            zone="uplink",
+            jail=1,
+            config_file="/etc/wattle/other.json",
+        )
         (self.root / "etc/wattle/other.json").write_text("{}")
         with (self.root / "etc/config/wattle").open("a") as file:
             file.write("\tlist port '4501'\n")

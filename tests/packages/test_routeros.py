@@ -46,6 +46,12 @@ class Names(unittest.TestCase):
                 device = router(version, lacks=("/container", "/interface/veth"))
                 rsc.Parser(SCRIPTS[name], device.names).script()
 
+    def test_plain_text(self):
+        """WinBox and terminals know ASCII; a question mark asks a terminal for help."""
+        for text in SCRIPTS.values():
+            self.assertTrue(text.isascii())
+            self.assertFalse(set("?\t\r") & set(text))
+
     def test_no_variable_has_the_name_of_a_property(self):
         """In `find where name=$name` RouterOS takes the property for the variable, and everything is found."""
         properties = {name for entry in TABLE["menus"].values() for kind in ("settable", "readable") for name in entry.get(kind, {})}
@@ -117,10 +123,15 @@ class Install(unittest.TestCase):
         self.assertEqual(device.tables["/ip/address"][-1]["address"], "172.31.255.1/30")
         self.assertEqual(device.tables["/interface/list/member"][0]["list"], "LAN")
         forward = next(rule for rule in device.tables["/ip/firewall/nat"] if rule["chain"] == "dstnat")
-        self.assertEqual((forward["dst-port"], forward["to-addresses"], forward["to-ports"], forward["in-interface-list"]), (4501, "172.31.255.2", 4501, "WAN"))
+        self.assertEqual(
+            (forward["dst-port"], forward["to-addresses"], forward["to-ports"], forward["in-interface-list"]),
+            (4501, "172.31.255.2", 4501, "WAN"),
+        )
         # Before the rules of the administrator, after the router's own.
         chain = [rule for rule in device.tables["/ip/firewall/filter"] if rule["chain"] == "forward"]
-        self.assertEqual([rule.get("comment") or rule["action"] for rule in chain], ["passthrough", "wattle", "fasttrack-connection", "drop"])
+        self.assertEqual(
+            [rule.get("comment") or rule["action"] for rule in chain], ["passthrough", "wattle", "fasttrack-connection", "drop"]
+        )
         self.assertEqual(device.tables["/routing/rule"][0]["src-address"], "172.31.255.2/32")
         self.assertEqual(device.tables["/routing/rule"][0]["action"], "lookup-only-in-table")
         [route] = device.tables["/ip/route"]
@@ -295,7 +306,10 @@ class Preflight(unittest.TestCase):
 
     def test_ports(self):
         for port in (4501, "4501"):
-            self.refused("forwarded elsewhere", lambda device, port=port: device.fill("/ip/firewall/nat", {"chain": "dstnat", "protocol": "udp", "dst-port": port}))
+            self.refused(
+                "forwarded elsewhere",
+                lambda device, port=port: device.fill("/ip/firewall/nat", {"chain": "dstnat", "protocol": "udp", "dst-port": port}),
+            )
         self.refused("own IPsec", lambda device: device.fill("/ip/ipsec/peer", {"name": "branch"}), meshPort=4500)
         router(meshPort=4500).run("check.rsc")
 
