@@ -40,7 +40,7 @@ class Router:
         self.fill("/system/package", {"name": "routeros", "disabled": False}, {"name": "container", "disabled": False})
         self.fill("/interface/list", {"name": "LAN"}, {"name": "WAN"})
         self.fill("/disk", {"slot": "usb1", "fs": "ext4"})
-        self.fill("/file", {"name": "wattle-arm64.tar"}, {"name": "usb1/wattle/wattle.json"})
+        self.fill("/file", {"name": "wattle-0.1.0-arm64.tar"}, {"name": "usb1/wattle/wattle.json"})
         self.fill("/interface", {"name": "ether1"}, {"name": "bridge"})
         self.fill("/ip/address", {"address": "192.168.88.1/24", "interface": "bridge"})
         self.fill(
@@ -112,6 +112,8 @@ class Router:
             return have is True
         if name in ("disabled", "dynamic") and have is None:
             have = False
+        if operator == "~":
+            return bool(re.search(value, rsc.text(have)))
         return (have == value) == (operator == "=")
 
     def record(self, menu, which):
