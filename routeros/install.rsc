@@ -5,8 +5,9 @@
 # ---- settings ----------------------------------------------------------------------------------------------------
 # Name of the interface, and the mark on everything made here: at most 14 letters and digits.
 :local tag "wattle"
-# The image: a tar on the router, or (imageFile "") the name of an image in the registry of /container/config.
-:local imageFile "wattle-arm64.tar"
+# The image: a tar on the router. Both empty: the one wattle-VERSION-*.tar for this device that is there.
+:local imageFile ""
+# Or the name of an image in the registry of /container/config.
 :local imageName ""
 # The disk, by its slot in /disk, ext4 or btrfs; "" is the internal flash (only where it is 128 MB or more).
 :local diskSlot "usb1"
@@ -59,13 +60,13 @@
 :if ($machine = "x86_64") do={ :set wanted "amd64" }
 :if ($machine = "x86") do={ :set wanted "amd64" }
 :if ($machine = "arm") do={
-  :set wanted "armv7"
-  # A CPU that takes ARMv5 code only (EN7562CT): the armv7 image dies there with signal 4.
+  :set wanted "arm-v7"
+  # A CPU that takes ARMv5 code only (EN7562CT): the arm-v7 image dies there with signal 4.
   :local boardModel ""
   :do { :set boardModel [$ask ":return [/system/routerboard/get model]"] } on-error={}
   :local boardName [/system/resource/get board-name]
   :foreach mark in={"E50UG"; "E60iUGS"; "hEX refresh"; "hAP ax S"} do={
-    :if (([:typeof [:find $boardModel $mark]] = "num") || ([:typeof [:find $boardName $mark]] = "num")) do={ :set wanted "armv5" }
+    :if (([:typeof [:find $boardModel $mark]] = "num") || ([:typeof [:find $boardName $mark]] = "num")) do={ :set wanted "arm-v5" }
   }
 }
 :if ($wanted = "") do={ :set problems ($problems . "\n- architecture $machine: containers run on arm, arm64 and x86_64 only") }
@@ -83,9 +84,15 @@
 :local freeOctets [/system/resource/get free-memory]
 :if ($freeOctets < 25165824) do={ :set problems ($problems . "\n- only $freeOctets octets of memory are free: 24 MB are needed") }
 
-:if ((($imageFile = "") && ($imageName = "")) || (($imageFile != "") && ($imageName != ""))) do={ :set problems ($problems . "\n- settings: give either imageFile or imageName") }
+:if (($imageFile != "") && ($imageName != "")) do={ :set problems ($problems . "\n- settings: give either imageFile or imageName") }
+:if (($imageFile = "") && ($imageName = "") && ($wanted != "")) do={
+  :local found [/file/find where name~("wattle-[^/]*-" . $wanted . "[.]tar\$")]
+  :if ([:len $found] = 1) do={ :set imageFile [/file/get [:pick $found 0] name] }
+  :if ([:len $found] = 0) do={ :set problems ($problems . "\n- the image wattle-VERSION-$wanted.tar is not on the router: copy it there") }
+  :if ([:len $found] > 1) do={ :set problems ($problems . "\n- there are several images for $wanted on the router: remove all but one, or set imageFile") }
+}
 :if (($imageFile != "") && ([:len [/file/find where name=$imageFile]] = 0)) do={ :set problems ($problems . "\n- $imageFile is not on the router: copy the image there, or correct imageFile") }
-:if (($imageFile != "") && ([:typeof [:find $imageFile $wanted]] != "num")) do={ :set notes ($notes . "\n- this device needs the image wattle-$wanted.tar; is $imageFile that one?") }
+:if (($imageFile != "") && ([:typeof [:find $imageFile $wanted]] != "num")) do={ :set notes ($notes . "\n- this device needs an image for $wanted: make sure that $imageFile is that one") }
 
 :local base ""
 :if ($diskSlot != "") do={

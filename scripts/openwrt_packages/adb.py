@@ -70,10 +70,12 @@ class _Encoder:
     def octets(self, data):
         if not data:
             return NOTHING
-        for kind, form, limit in ((BLOB_8, "<B", 1 << 8), (BLOB_16, "<H", 1 << 16), (BLOB_32, "<I", 1 << 32)):
-            if len(data) < limit:
-                break
-        length = struct.pack(form, len(data))
+        if len(data) < 1 << 8:
+            kind, length = BLOB_8, struct.pack("<B", len(data))
+        elif len(data) < 1 << 16:
+            kind, length = BLOB_16, struct.pack("<H", len(data))
+        else:
+            kind, length = BLOB_32, struct.pack("<I", len(data))
         if isinstance(data, Own):
             value = self.store(kind, length + data, len(length), share=False)
             self.own.append((value & MOST) + len(length))

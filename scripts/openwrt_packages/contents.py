@@ -11,6 +11,7 @@ from pathlib import Path
 from . import Refused
 
 ROOT = Path(__file__).resolve().parents[2]
+LICENCES = "/usr/share/doc/wattle/THIRD-PARTY.txt"
 PRE_RELEASES = {"alpha", "beta", "pre", "rc"}
 
 
@@ -64,13 +65,16 @@ def targets():
     return description_file()["targets"]
 
 
-def package(binary, architecture, release=None):
+def package(binary, architecture, release=None, licences=None):
+    """`licences`: the text on the works of others in the binary."""
     about = description_file()
     cargo = tomllib.loads((ROOT / "Cargo.toml").read_text())["package"]
     files = []
     for path, (mode, source) in about["files"].items():
         data = (ROOT / "openwrt/wattle/files" / source).read_bytes() if source else binary
         files.append(Entry(path, int(mode, 8), data))
+    if licences is not None:
+        files.append(Entry(LICENCES, 0o644, licences))
     return Package(
         name=cargo["name"],
         architecture=architecture,

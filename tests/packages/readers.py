@@ -58,7 +58,7 @@ class Ipk:
 
 
 def stanza(text):
-    fields = {}
+    fields, name = {}, None
     for line in text.splitlines():
         if line.startswith(" "):
             fields[name] += "\n" + line[1:]
@@ -77,7 +77,12 @@ INFO = [
     "name", "version", "hashes", "description", "arch", "license", "origin", "maintainer", "url", "repo-commit", "build-time",
     "installed-size", "file-size", "provider-priority", "depends", "provides", "replaces", "install-if", "recommends",
 ]  # fmt: skip
-DIRECTORY, FILE, ACL, DEPENDENCY = ["name", "acl", "files"], ["name", "acl", "size", "mtime", "hashes", "target"], ["mode", "user", "group"], ["name", "version", "match"]
+DIRECTORY, FILE, ACL, DEPENDENCY = (
+    ["name", "acl", "files"],
+    ["name", "acl", "size", "mtime", "hashes", "target"],
+    ["mode", "user", "group"],
+    ["name", "version", "match"],
+)
 SCRIPTS = ["trigger", "pre-install", "post-install", "pre-deinstall", "post-deinstall", "pre-upgrade", "post-upgrade"]
 
 
@@ -158,9 +163,7 @@ class Adb:
         for name, field in fields.items():
             if name == "depends":
                 read[name] = [{n: self.text(w) for n, w in self.object(dep, DEPENDENCY).items()} for dep in self.array(field)]
-            elif name in ("build-time", "installed-size", "file-size"):
-                read[name] = self.value(field)
-            elif name == "hashes":
+            elif name in ("build-time", "installed-size", "file-size") or name == "hashes":
                 read[name] = self.value(field)
             else:
                 read[name] = self.text(field)

@@ -15,7 +15,9 @@ class Router:
     """`states`: whether a container's state is the property "status" or "flags"; `lacks`: menus that this router has not."""
 
     def __init__(self, version, scripts, states="flags", lacks=()):
-        menus = {menu: entry for menu, entry in TABLE["menus"].items() if not any(menu == lack or menu.startswith(lack + "/") for lack in lacks)}
+        menus = {
+            menu: entry for menu, entry in TABLE["menus"].items() if not any(menu == lack or menu.startswith(lack + "/") for lack in lacks)
+        }
         self.names = rsc.Names(menus, version)
         self.scripts, self.states = scripts, states
         self.globals, self.said, self.changes, self.clock, self.serial = {}, [], [], 0, 0
@@ -23,7 +25,12 @@ class Router:
         self.fails_at = None
         self.never_stops = self.never_unpacks = self.exits_at_once = False
         self.settings = {menu: {} for menu in SETTINGS}
-        self.settings["/system/resource"] = {"version": f"{version}.1 (stable)", "architecture-name": "arm64", "board-name": "hAP ax^3", "free-memory": 600 << 20}
+        self.settings["/system/resource"] = {
+            "version": f"{version}.1 (stable)",
+            "architecture-name": "arm64",
+            "board-name": "hAP ax^3",
+            "free-memory": 600 << 20,
+        }
         self.settings["/system/routerboard"] = {"model": "C53UiG+5HPaxD2HPaxD"}
         self.settings["/system/device-mode"] = {"container": True}
         self.settings["/ip/dns"] = {"servers": [], "dynamic-servers": ["192.0.2.53", "192.0.2.54"], "allow-remote-requests": True}
@@ -33,11 +40,19 @@ class Router:
         self.fill("/system/package", {"name": "routeros", "disabled": False}, {"name": "container", "disabled": False})
         self.fill("/interface/list", {"name": "LAN"}, {"name": "WAN"})
         self.fill("/disk", {"slot": "usb1", "fs": "ext4"})
-        self.fill("/file", {"name": "wattle-arm64.tar"}, {"name": "usb1/wattle/wattle.json"})
+        self.fill("/file", {"name": "wattle-0.1.0-arm64.tar"}, {"name": "usb1/wattle/wattle.json"})
         self.fill("/interface", {"name": "ether1"}, {"name": "bridge"})
         self.fill("/ip/address", {"address": "192.168.88.1/24", "interface": "bridge"})
-        self.fill("/ip/firewall/filter", {"chain": "forward", "action": "passthrough", "dynamic": True}, {"chain": "input", "action": "drop", "dynamic": False})
-        self.fill("/ip/firewall/filter", {"chain": "forward", "action": "fasttrack-connection", "dynamic": False}, {"chain": "forward", "action": "drop", "dynamic": False})
+        self.fill(
+            "/ip/firewall/filter",
+            {"chain": "forward", "action": "passthrough", "dynamic": True},
+            {"chain": "input", "action": "drop", "dynamic": False},
+        )
+        self.fill(
+            "/ip/firewall/filter",
+            {"chain": "forward", "action": "fasttrack-connection", "dynamic": False},
+            {"chain": "forward", "action": "drop", "dynamic": False},
+        )
         self.fill("/ip/firewall/nat", {"chain": "srcnat", "action": "masquerade", "dynamic": False, "disabled": False})
         self.changes.clear()
 
@@ -60,7 +75,10 @@ class Router:
 
     def state(self):
         """Everything that a script could have changed, without the numbers of the records."""
-        tables = {menu: [{k: v for k, v in record.items() if k not in (".id", "since")} for record in records] for menu, records in self.tables.items()}
+        tables = {
+            menu: [{k: v for k, v in record.items() if k not in (".id", "since")} for record in records]
+            for menu, records in self.tables.items()
+        }
         return json.dumps([tables, self.settings], sort_keys=True, default=str)
 
     def execute(self, menu, verb, arguments, options, where):
@@ -94,6 +112,8 @@ class Router:
             return have is True
         if name in ("disabled", "dynamic") and have is None:
             have = False
+        if operator == "~":
+            return bool(re.search(value, rsc.text(have)))
         return (have == value) == (operator == "=")
 
     def record(self, menu, which):

@@ -465,7 +465,11 @@ class Interpreter:
 
     def operate(self, operator, left, right, scope):
         if operator in ("&&", "||"):
-            return (self.truth(left, scope) and self.truth(right, scope)) if operator == "&&" else (self.truth(left, scope) or self.truth(right, scope))
+            return (
+                (self.truth(left, scope) and self.truth(right, scope))
+                if operator == "&&"
+                else (self.truth(left, scope) or self.truth(right, scope))
+            )
         left, right = self.evaluate(left, scope), self.evaluate(right, scope)
         if operator == ".":
             return text(left) + text(right)
@@ -473,7 +477,9 @@ class Interpreter:
             return (type(left) is type(right) and left == right) == (operator == "=")
         if not (isinstance(left, int) and isinstance(right, int)):
             raise AssertionError(f"{left!r} {operator} {right!r}")
-        return {"<": left < right, ">": left > right, "<=": left <= right, ">=": left >= right, "+": left + right, "-": left - right}[operator]
+        return {"<": left < right, ">": left > right, "<=": left <= right, ">=": left >= right, "+": left + right, "-": left - right}[
+            operator
+        ]
 
 
 def text(value):

@@ -46,6 +46,12 @@ class Names(unittest.TestCase):
                 device = router(version, lacks=("/container", "/interface/veth"))
                 rsc.Parser(SCRIPTS[name], device.names).script()
 
+    def test_plain_text(self):
+        """WinBox and terminals know ASCII; a question mark asks a terminal for help."""
+        for text in SCRIPTS.values():
+            self.assertTrue(text.isascii())
+            self.assertFalse(set("?\t\r") & set(text))
+
     def test_no_variable_has_the_name_of_a_property(self):
         """In `find where name=$name` RouterOS takes the property for the variable, and everything is found."""
         properties = {name for entry in TABLE["menus"].values() for kind in ("settable", "readable") for name in entry.get(kind, {})}
@@ -117,10 +123,15 @@ class Install(unittest.TestCase):
         self.assertEqual(device.tables["/ip/address"][-1]["address"], "172.31.255.1/30")
         self.assertEqual(device.tables["/interface/list/member"][0]["list"], "LAN")
         forward = next(rule for rule in device.tables["/ip/firewall/nat"] if rule["chain"] == "dstnat")
-        self.assertEqual((forward["dst-port"], forward["to-addresses"], forward["to-ports"], forward["in-interface-list"]), (4501, "172.31.255.2", 4501, "WAN"))
+        self.assertEqual(
+            (forward["dst-port"], forward["to-addresses"], forward["to-ports"], forward["in-interface-list"]),
+            (4501, "172.31.255.2", 4501, "WAN"),
+        )
         # Before the rules of the administrator, after the router's own.
         chain = [rule for rule in device.tables["/ip/firewall/filter"] if rule["chain"] == "forward"]
-        self.assertEqual([rule.get("comment") or rule["action"] for rule in chain], ["passthrough", "wattle", "fasttrack-connection", "drop"])
+        self.assertEqual(
+            [rule.get("comment") or rule["action"] for rule in chain], ["passthrough", "wattle", "fasttrack-connection", "drop"]
+        )
         self.assertEqual(device.tables["/routing/rule"][0]["src-address"], "172.31.255.2/32")
         self.assertEqual(device.tables["/routing/rule"][0]["action"], "lookup-only-in-table")
         [route] = device.tables["/ip/route"]
@@ -161,13 +172,13 @@ class Install(unittest.TestCase):
         self.assertEqual(installed(nameServers="9.9.9.9").tables["/container"][0]["dns"], "9.9.9.9")
 
     def test_from_a_registry(self):
-        device = router("7.24", imageFile="", imageName="registry.example/wattle:latest", wantPrivileged="yes")
+        device = router("7.24", imageName="registry.example/wattle:latest", wantPrivileged="yes")
         device.run("install.rsc")
         [container] = device.tables["/container"]
         self.assertEqual(container["remote-image"], "registry.example/wattle:latest")
         self.assertIs(container["privileged"], True)
         self.assertEqual(device.settings["/container/config"]["tmpdir"], "usb1/wattle-tmp")
-        device = router("7.24", imageFile="", imageName="registry.example/wattle:latest")
+        device = router("7.24", imageName="registry.example/wattle:latest")
         device.settings["/container/config"]["tmpdir"] = "usb1/pull"
         device.run("install.rsc")
         self.assertEqual(device.settings["/container/config"]["tmpdir"], "usb1/pull")
@@ -251,15 +262,18 @@ class Preflight(unittest.TestCase):
         boards = {
             ("arm64", "hAP ax^3", "C53UiG"): "arm64",
             ("x86_64", "CHR", None): "amd64",
-            ("arm", "RB4011iGS+", "RB4011iGS+"): "armv7",
-            ("arm", "hEX refresh", "E50UG"): "armv5",
-            ("arm", "hEX S", "E60iUGS"): "armv5",
-            ("arm", "hAP ax S", "unknown"): "armv5",
+            ("arm", "RB4011iGS+", "RB4011iGS+"): "arm-v7",
+            ("arm", "hEX refresh", "E50UG"): "arm-v5",
+            ("arm", "hEX S", "E60iUGS"): "arm-v5",
+            ("arm", "hAP ax S", "unknown"): "arm-v5",
         }
         for (architecture, board, model), image in boards.items():
             with self.subTest(board):
-                device = router(imageFile=f"wattle-{image}.tar")
-                device.fill("/file", {"name": f"wattle-{image}.tar"})
+                device = router()
+                device.tables["/file"].pop(0)
+                device.fill(
+                    "/file", *({"name": f"usb1/wattle-0.1.0-{other}.tar"} for other in ("amd64", "arm64", "arm-v5", "arm-v7", "oci"))
+                )
                 device.settings["/system/resource"] |= {"architecture-name": architecture, "board-name": board}
                 # No RouterBOARD has no model to ask for.
                 device.settings["/system/routerboard"] = {"model": model} if model else {}
@@ -270,16 +284,17 @@ class Preflight(unittest.TestCase):
                 device.fill("/file", {"name": "wattle-other.tar"})
                 device.said.clear()
                 device.run("check.rsc")
-                self.assertIn(f"needs the image wattle-{image}.tar", "\n".join(device.said))
+                self.assertIn(f"needs an image for {image}:", "\n".join(device.said))
 
     def test_memory(self):
         self.refused("memory are free", lambda device: device.settings["/system/resource"].update({"free-memory": 20 << 20}))
 
     def test_image_and_configuration(self):
-        self.refused("wattle-arm64.tar is not on the router", lambda device: device.tables["/file"].pop(0))
+        self.refused("image wattle-VERSION-arm64.tar is not on the router", lambda device: device.tables["/file"].pop(0))
+        self.refused("mine.tar is not on the router", imageFile="mine.tar")
+        self.refused("several images for arm64", lambda device: device.fill("/file", {"name": "wattle-0.2.0-arm64.tar"}))
         self.refused("there is no usb1/wattle/wattle.json", lambda device: device.tables["/file"].pop(1))
-        self.refused("either imageFile or imageName", imageName="wattle:latest")
-        self.refused("either imageFile or imageName", imageFile="")
+        self.refused("either imageFile or imageName", imageFile="wattle-0.1.0-arm64.tar", imageName="wattle:latest")
 
     def test_disk(self):
         self.refused("there is no disk usb1", lambda device: device.tables["/disk"].clear())
@@ -295,7 +310,10 @@ class Preflight(unittest.TestCase):
 
     def test_ports(self):
         for port in (4501, "4501"):
-            self.refused("forwarded elsewhere", lambda device, port=port: device.fill("/ip/firewall/nat", {"chain": "dstnat", "protocol": "udp", "dst-port": port}))
+            self.refused(
+                "forwarded elsewhere",
+                lambda device, port=port: device.fill("/ip/firewall/nat", {"chain": "dstnat", "protocol": "udp", "dst-port": port}),
+            )
         self.refused("own IPsec", lambda device: device.fill("/ip/ipsec/peer", {"name": "branch"}), meshPort=4500)
         router(meshPort=4500).run("check.rsc")
 
