@@ -4,6 +4,7 @@ The engine keeps everything in a folder of its own, so that nothing is left on t
 needs where root lacks CAP_SYS_RESOURCE and systemd is not there.
 """
 
+import hashlib
 import json
 import os
 import shutil
@@ -118,8 +119,10 @@ class Dockerfile(unittest.TestCase):
             for layer in json.load(outer.extractfile("manifest.json"))[0]["Layers"]:
                 with tarfile.open(fileobj=outer.extractfile(layer)) as inner:
                     for member in inner:
-                        content = inner.extractfile(member).read() if member.isfile() else None
-                        found[member.name.strip("/")] = (member.mode, member.uid, member.gid, member.type, content)
+                        content = hashlib.sha256(inner.extractfile(member).read()).hexdigest() if member.isfile() else None
+                        # Some engines write the kind of file into the mode, too.
+                        mode = oct(member.mode & 0o7777)
+                        found[member.name.strip("/")] = (mode, member.uid, member.gid, member.type, content)
         found.pop("", None)
         return found
 
