@@ -175,7 +175,7 @@ class Behaviour(unittest.TestCase):
         if V7 not in build.chosen and V7_HARD not in build.chosen:
             self.skipTest("no binary for Arm v7 was built")
         other = V7_HARD if V7_HARD in build.chosen else V7
-        done = build.run("qemu-arm", "-cpu", "arm926", build.binary(other), "--version", check=False)
+        done = build.run(build.emulator("arm"), "-cpu", "arm926", build.binary(other), "--version", check=False)
         self.assertEqual(done.returncode, -signal.SIGILL)
 
 

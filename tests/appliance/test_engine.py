@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import shutil
+import sys
 import tarfile
 import tempfile
 import time
@@ -17,6 +18,9 @@ from pathlib import Path
 import build
 import test_images
 from test_images import PLATFORMS, VERSION
+
+sys.path.insert(0, str(build.ROOT / "tests/live"))
+import lab as live  # noqa: E402
 
 SETTINGS = """[containers]
 default_ulimits = ["nofile=16384:16384", "nproc=16384:16384"]
@@ -128,36 +132,49 @@ class Dockerfile(unittest.TestCase):
 
 
 class Run(unittest.TestCase):
-    """One node in a container: TUN and NET_ADMIN only, read-only root, 32 MB."""
+    """One node in a container, as a router runs it: TUN and NET_ADMIN only, read-only root, little memory.
+
+    An image of another architecture gets the emulator as a mounted file, so that nothing is registered in this machine's kernel.
+    """
 
     def setUp(self):
-        if "linux/amd64" not in platforms:
-            self.skipTest("the image of this machine was not built")
-        podman("load", "--input", archive("linux/amd64"))
         self.folder = home / "etc"
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir()
         self.name = f"wattle{os.getpid()}"
+
+    def container(self, platform):
+        """Loads the image; the words that come before the program's in the container."""
+        podman("load", "--input", archive(platform))
+        self.addCleanup(podman, "rmi", "--force", IMAGE, check=False)
         self.addCleanup(podman, "rm", "--force", "--time", "1", self.name, check=False)
+        emulator = build.TARGETS[PLATFORMS[platform]]
+        if emulator and "INTERP" in build.run("readelf", "-lW", emulator[0]).stdout:
+            self.skipTest("qemu-user-static is not installed")
+        return emulator
 
-    def configure(self):
-        program = build.binary("x86_64-unknown-linux-musl")
-        build.run(program, "keygen", self.folder / "node.key")
-        example = json.loads((build.ROOT / "images/wattle.json.example").read_text())
-        (self.folder / "wattle.json").write_text(json.dumps(example))
+    def start(self, emulator, *options, name=None, network="none", folder=None):
+        if emulator:
+            entry = ["/qemu", *emulator[1:], "/wattle", "run", "--config", "/etc/wattle/wattle.json"]
+            options += ("--volume", f"{emulator[0]}:/qemu:ro", "--entrypoint", json.dumps(entry))
+        else:
+            options += ("--memory", "32m")
+        podman("run", "--detach", "--name", name or self.name, "--network", network, "--cap-drop", "all",
+               "--cap-add", "NET_ADMIN", "--cap-add", "NET_BIND_SERVICE", "--device", "/dev/net/tun", "--read-only",
+               "--volume", f"{folder or self.folder}:/etc/wattle", *options, IMAGE)
 
-    def start(self, *options):
-        podman("run", "--detach", "--name", self.name, "--network", "none", "--cap-drop", "all", "--cap-add", "NET_ADMIN",
-               "--cap-add", "NET_BIND_SERVICE", "--device", "/dev/net/tun", "--read-only", "--memory", "32m",
-               "--volume", f"{self.folder}:/etc/wattle", *options, IMAGE)
+    def configure(self, platform):
+        build.run(*build.command(PLATFORMS[platform], "keygen", "--force", self.folder / "node.key"))
+        shutil.copy(build.ROOT / "images/wattle.json.example", self.folder / "wattle.json")
 
     def state(self):
         return json.loads(podman("inspect", self.name).stdout)[0]["State"]
 
-    def inside(self, *words):
-        return podman("exec", self.name, "/wattle", *words, check=False)
+    def inside(self, emulator, *words):
+        before = ["/qemu", *emulator[1:]] if emulator else []
+        return podman("exec", self.name, *before, "/wattle", *words, check=False)
 
-    def wait(self, what, condition, seconds=10):
+    def wait(self, what, condition, seconds=20):
         end = time.monotonic() + seconds
         while not condition():
             if time.monotonic() > end:
@@ -169,43 +186,81 @@ class Run(unittest.TestCase):
         return done.stdout + done.stderr
 
     def test_life(self):
-        self.configure()
-        self.start()
-        self.wait("the daemon answers", lambda: '"hub"' in self.inside("status", "--json").stdout)
-        pid = self.state()["Pid"]
-        devices = build.run("nsenter", f"--net=/proc/{pid}/ns/net", "ip", "-brief", "address", "show", "wattle0").stdout
-        self.assertIn("10.66.0.2/32", devices)
-        self.assertIn("fd66::2/128", devices)
-        began = time.monotonic()
-        podman("kill", "--signal", "TERM", self.name)
-        self.wait("SIGTERM ends it", lambda: self.state()["Status"] == "exited")
-        self.assertLess(time.monotonic() - began, 2)
-        self.assertEqual((self.state()["ExitCode"], self.state()["OOMKilled"]), (0, False))
+        """It starts, answers, has its device, and SIGTERM ends it at once with status 0: it is process 1."""
+        for platform in platforms:
+            with self.subTest(platform=platform):
+                emulator = self.container(platform)
+                self.configure(platform)
+                self.start(emulator)
+                self.wait("the daemon answers", lambda: '"hub"' in self.inside(emulator, "status", "--json").stdout)
+                net = f"--net=/proc/{self.state()['Pid']}/ns/net"
+                devices = build.run("nsenter", net, "ip", "-brief", "address", "show", "wattle0").stdout
+                self.assertIn("10.66.0.2/32", devices)
+                self.assertIn("fd66::2/128", devices)
+                began = time.monotonic()
+                podman("kill", "--signal", "TERM", self.name)
+                self.wait("SIGTERM ends it", lambda: self.state()["Status"] == "exited")
+                self.assertLess(time.monotonic() - began, 2)
+                self.assertEqual((self.state()["ExitCode"], self.state()["OOMKilled"]), (0, False))
+                podman("rm", self.name)
 
     def test_health(self):
         """The health check of the image, as the engine runs it."""
-        if "health" not in build.run(build.binary("x86_64-unknown-linux-musl"), "help").stdout:
+        platform = self.this_machine()
+        if "\n  health " not in build.run(*build.command(PLATFORMS[platform], "help")).stdout:
             self.skipTest("wattle health is not in this version")
-        self.configure()
-        self.start()
-        self.wait("the daemon answers", lambda: '"hub"' in self.inside("status", "--json").stdout)
+        emulator = self.container(platform)
+        self.configure(platform)
+        self.start(emulator)
+        self.wait("the daemon answers", lambda: '"hub"' in self.inside(emulator, "status", "--json").stdout)
         done = podman("healthcheck", "run", self.name, check=False)
         # The hub of the example does not exist: the process is well all the same.
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr + self.logs())
 
     def test_empty_volume_is_filled(self):
         """What RouterOS does with an empty mount, and an engine with an empty volume: the example is there."""
+        self.container(self.this_machine())
         volume = f"wattle{os.getpid()}"
         podman("volume", "create", volume)
         self.addCleanup(podman, "volume", "rm", "--force", volume, check=False)
-        podman("create", "--name", self.name, "--network", "none", "--volume", f"{volume}:/etc/wattle", IMAGE)
-        podman("init", self.name)
+        # Without a configuration it ends at once; the volume has been filled before.
+        podman("run", "--name", self.name, "--network", "none", "--volume", f"{volume}:/etc/wattle", IMAGE, check=False)
         place = Path(podman("volume", "inspect", "--format", "{{.Mountpoint}}", volume).stdout.strip())
         self.assertEqual([path.name for path in place.iterdir()], ["wattle.json.example"])
 
     def test_without_configuration(self):
         """It says what is missing and where, and ends with an error that a restart policy sees."""
-        self.start()
+        self.start(self.container(self.this_machine()))
         self.wait("it ends", lambda: self.state()["Status"] == "exited")
         self.assertNotEqual(self.state()["ExitCode"], 0)
         self.assertIn("/etc/wattle/wattle.json", self.logs())
+
+    def test_two_containers_form_a_mesh(self):
+        platform = self.this_machine()
+        emulator = self.container(platform)
+        program = build.binary(PLATFORMS[platform])
+        with live.Lab("k") as lab:
+            spaces = {name: lab.namespace(name) for name in "ab"}
+            lab.veth(spaces["a"], spaces["b"], ["192.0.2.1/24"], ["192.0.2.2/24"])
+            public = {}
+            for name in spaces:
+                (lab.folder / name).mkdir()
+                build.run(program, "keygen", lab.folder / name / "node.key")
+                public[name] = build.run(program, "pubkey", lab.folder / name / "node.key").stdout.strip()
+            for number, (name, other) in enumerate((("a", "b"), ("b", "a")), 1):
+                tun = {"name": "wattle0", "addresses": [f"10.66.0.{number}/32"]}
+                peer = {"name": other, "public_key": public[other], "endpoints": [f"192.0.2.{3 - number}:4500"]}
+                config = {"name": name, "private_key": "node.key", "tun": tun, "nodes": [peer]}
+                (lab.folder / name / "wattle.json").write_text(json.dumps(config))
+            for name, space in spaces.items():
+                self.addCleanup(podman, "rm", "--force", "--time", "1", f"{self.name}{name}", check=False)
+                self.start(emulator, name=self.name + name, network=f"ns:/run/netns/{space}", folder=lab.folder / name)
+            lab.reach(spaces["a"], "10.66.0.2", 30)
+            lab.reach(spaces["b"], "10.66.0.1", 10)
+            for name in spaces:
+                podman("rm", "--force", "--time", "5", self.name + name)
+
+    def this_machine(self):
+        if "linux/amd64" not in platforms:
+            self.skipTest("the image of this machine was not built")
+        return "linux/amd64"
