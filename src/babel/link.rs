@@ -30,7 +30,7 @@ impl Link {
             // RFC 8966 §4: 40 octets of IPv6 and 8 of UDP; a node takes 512 whatever the MTU.
             limit: usize::from(mtu.saturating_sub(48)).max(512),
             neighbours: Vec::new(),
-            hello: Greeting { seqno, at: Some(now), scheduled: true, last: None, repeats: repeats(now) },
+            hello: Greeting { seqno, at: Some(now), last: None, repeats: repeats(now) },
             reset: true,
             triggered: Triggered::default(),
             dump: Dump::default(),
@@ -71,10 +71,8 @@ impl Link {
 pub(super) struct Greeting {
     pub(super) seqno: u16,
     pub(super) at: Option<Time>,
-    /// It is the periodic one.
-    pub(super) scheduled: bool,
     pub(super) last: Option<Time>,
-    /// Unscheduled ones to come: what is said first on a new tunnel is often lost, because the other end is not ready.
+    /// More to come: what is said first on a new tunnel is often lost, because the other end is not ready.
     repeats: [Option<Time>; 2],
 }
 
@@ -93,17 +91,11 @@ impl Greeting {
     pub(super) fn sent(&mut self, now: Time) {
         self.seqno = self.seqno.wrapping_add(1);
         self.at = None;
-        self.scheduled = false;
         self.last = Some(now);
         self.repeats = self.repeats.map(|at| at.filter(|at| *at > now));
     }
 
-    pub(super) fn schedule(&mut self, now: Time) {
-        self.at = Some(now);
-        self.scheduled = true;
-    }
-
-    /// An unscheduled one, now if the last was not a moment ago.
+    /// One for a reason, now if the last was not a moment ago.
     pub(super) fn soon(&mut self, now: Time, gap: Duration) {
         let at = self.last.map_or(now, |last| now.max(last + gap));
         self.at = Some(self.at.map_or(at, |earlier| earlier.min(at)));

@@ -59,7 +59,9 @@ impl Speaker {
 
     /// RFC 9616 §3: the IHU's timestamps need a stamped Hello in the same packet; BIRD wants it to come first.
     fn hello_and_ihus(&mut self, now: Time, link: &mut Link, packet: &mut Packet) {
-        let interval = if link.hello.scheduled { centiseconds(self.intervals.hello) } else { 0 };
+        // Also an early one promises the next: one marked as unscheduled (interval 0) counts as missed in BIRD a moment later,
+        // so that answering its "I do not hear you" with such Hellos kept it deaf for ever.
+        let interval = centiseconds(self.intervals.hello);
         let hello = Hello { unicast: false, seqno: link.hello.seqno, interval, stamp: Some(now.stamp()) };
         link.hello.sent(now);
         let _ = packet.push(&Tlv::Hello(hello));
