@@ -30,7 +30,7 @@ impl Link {
             // RFC 8966 §4: 40 octets of IPv6 and 8 of UDP; a node takes 512 whatever the MTU.
             limit: usize::from(mtu.saturating_sub(48)).max(512),
             neighbours: Vec::new(),
-            hello: Greeting { seqno, at: Some(now), scheduled: true, last: None },
+            hello: Greeting { seqno, at: Some(now), scheduled: true, last: None, repeats: repeats(now) },
             reset: true,
             triggered: Triggered::default(),
             dump: Dump::default(),
@@ -41,7 +41,7 @@ impl Link {
     /// When something has to be sent, and what.
     pub(super) fn due(&self) -> Option<(Time, &'static str)> {
         [
-            self.hello.at.map(|at| (at, "babel hello")),
+            self.hello.next().map(|at| (at, "babel hello")),
             self.triggered.at.map(|at| (at, "babel triggered update")),
             self.dump.at.map(|at| (at, "babel full update")),
             self.may_whisper().then_some((Time::ZERO, "babel request")),
@@ -74,9 +74,30 @@ pub(super) struct Greeting {
     /// It is the periodic one.
     pub(super) scheduled: bool,
     pub(super) last: Option<Time>,
+    /// Unscheduled ones to come: what is said first on a new tunnel is often lost, because the other end is not ready.
+    repeats: [Option<Time>; 2],
 }
 
 impl Greeting {
+    pub(super) fn next(&self) -> Option<Time> {
+        self.repeats.into_iter().chain([self.at]).flatten().min()
+    }
+
+    /// Now, and twice more.
+    pub(super) fn begin(&mut self, now: Time) {
+        self.at = Some(now);
+        self.repeats = repeats(now);
+    }
+
+    /// One goes out now.
+    pub(super) fn sent(&mut self, now: Time) {
+        self.seqno = self.seqno.wrapping_add(1);
+        self.at = None;
+        self.scheduled = false;
+        self.last = Some(now);
+        self.repeats = self.repeats.map(|at| at.filter(|at| *at > now));
+    }
+
     pub(super) fn schedule(&mut self, now: Time) {
         self.at = Some(now);
         self.scheduled = true;
@@ -87,6 +108,10 @@ impl Greeting {
         let at = self.last.map_or(now, |last| now.max(last + gap));
         self.at = Some(self.at.map_or(at, |earlier| earlier.min(at)));
     }
+}
+
+fn repeats(now: Time) -> [Option<Time>; 2] {
+    REPEATS.map(|after| Some(now + after))
 }
 
 /// Prefixes that changed (RFC 8966 §3.7.2).
@@ -178,6 +203,8 @@ impl Dump {
     }
 }
 
+/// Of the Hellos that follow the first.
+const REPEATS: [Duration; 2] = [Duration::from_millis(500), Duration::from_millis(1500)];
 /// Time between the copies of an urgent update.
 const REPEAT: Duration = Duration::from_millis(400);
 /// More changes at once than this are told by a dump.

@@ -37,7 +37,7 @@ impl Speaker {
 
     fn send_multicast(&mut self, now: Time, id: LinkId, link: &mut Link) -> Option<Transmit> {
         let mut packet = Packet::new(link.limit, link.address);
-        if link.hello.at.is_some_and(|at| at <= now) {
+        if link.hello.next().is_some_and(|at| at <= now) {
             self.hello_and_ihus(now, link, &mut packet);
         }
         if std::mem::take(&mut link.reset) {
@@ -61,10 +61,7 @@ impl Speaker {
     fn hello_and_ihus(&mut self, now: Time, link: &mut Link, packet: &mut Packet) {
         let interval = if link.hello.scheduled { centiseconds(self.intervals.hello) } else { 0 };
         let hello = Hello { unicast: false, seqno: link.hello.seqno, interval, stamp: Some(now.stamp()) };
-        link.hello.seqno = link.hello.seqno.wrapping_add(1);
-        link.hello.at = None;
-        link.hello.scheduled = false;
-        link.hello.last = Some(now);
+        link.hello.sent(now);
         let _ = packet.push(&Tlv::Hello(hello));
         for peer in link.neighbours.iter().filter_map(|id| self.neighbours.get(id)) {
             let _ = packet.push(&Tlv::Ihu(Ihu {

@@ -77,12 +77,14 @@ impl Reassembly {
             if fragment.total < set.total {
                 return Err(Refused::LowerTotal);
             }
-            if fragment.total == set.total && set.chunks.contains_key(&fragment.number) {
-                return Ok(None);
-            }
         }
         let starts_anew = of_same_message.is_none_or(|set| fragment.total > set.total);
+        let duplicate = of_same_message.is_some_and(|set| set.chunks.contains_key(&fragment.number)) && !starts_anew;
+        // A duplicate as well: the caller takes what is not refused for the peer's own octets.
         let chunk = opener.decrypt(&fragment.sealed).map_err(|_| Refused::Forged)?;
+        if duplicate {
+            return Ok(None);
+        }
         if starts_anew {
             // Another message, or the same one cut finer because the first cut did not get through.
             self.0 = None;

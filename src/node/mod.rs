@@ -370,6 +370,13 @@ impl Node {
         self.tables_built
     }
 
+    /// The IKE SAs that stand, whether a link has them or not, for the simulation.
+    #[cfg(test)]
+    pub(crate) fn ike_sas(&self) -> Vec<(u64, u64)> {
+        let standing = self.ike.sas().filter(|sa| sa.established);
+        standing.map(|sa| (sa.spi_initiator, sa.spi_responder)).collect()
+    }
+
     fn octets(&self) -> (u64, u64) {
         let counts = self.links.keys().filter_map(|id| self.plane.link(*id));
         counts.fold(self.past_octets, |(inn, out), count| (inn + count.octets_in, out + count.octets_out))

@@ -170,7 +170,8 @@ impl Node {
         let Some(link) = self.links.with_session(sa) else { return };
         let (id, address) = (link.id, link.address);
         let (Some(session), Some(path)) = (&mut link.session, link.path) else { return };
-        if let Some(old) = session.child.take() {
+        let rekeyed = session.child.take();
+        if let Some(old) = rekeyed {
             link.draining.push(Drain { spi: old.spi_in, until: now + DRAIN, socket: None });
         }
         session.child =
@@ -181,7 +182,11 @@ impl Node {
         self.plane.set_link_local(id, address);
         let name = &self.peers[link.peer].name;
         log::info!("{name}: session up, {suite} over {path}, data {}", child.cipher.name());
-        self.join_babel(now, id);
+        if !link.in_babel {
+            self.join_babel(now, id);
+        } else if rekeyed.is_none() {
+            self.babel.link_renewed(now, id);
+        }
         self.update_state(now, id);
     }
 

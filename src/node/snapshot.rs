@@ -274,9 +274,17 @@ impl Node {
             via: self.via(route.next_hop),
             link: link_of(route.next_hop).map(|link| link.0),
             metric: route.metric,
+            received_metric: route.received,
             selected: route.selected,
             feasible: route.feasible,
+            unused: route.unused.map(|why| match why {
+                speaker::Unused::LinkLost => model::Unused::LinkLost,
+                speaker::Unused::Unfeasible => model::Unused::Unfeasible,
+                speaker::Unused::Longer => model::Unused::Longer,
+                speaker::Unused::NotYet => model::Unused::NotYet,
+            }),
             origin: origin(names, route.router_id),
+            router_id: hex(route.router_id),
             seqno: route.seqno,
         }
     }
@@ -309,10 +317,11 @@ fn link_of(next_hop: NextHop) -> Option<LinkId> {
 }
 
 fn origin(names: &BTreeMap<[u8; 8], String>, router_id: [u8; 8]) -> String {
-    names
-        .get(&router_id)
-        .cloned()
-        .unwrap_or_else(|| router_id.iter().map(|octet| format!("{octet:02x}")).collect::<Vec<_>>().join(":"))
+    names.get(&router_id).cloned().unwrap_or_else(|| hex(router_id))
+}
+
+fn hex(router_id: [u8; 8]) -> String {
+    router_id.map(|octet| format!("{octet:02x}")).join(":")
 }
 
 fn rank(state: State) -> u8 {

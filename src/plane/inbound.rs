@@ -73,6 +73,8 @@ impl Plane {
 
     fn forward(&mut self, now: Time, header: &Header, packet: &mut [u8], out: &mut Egress) -> Result<(), DropReason> {
         match self.flows.lookup(&self.fib, header.destination, header.source) {
+            // The kernel believes what the device says about our own addresses (our ICMP errors come from there).
+            Some(Target::Local) if self.addresses.contains(&header.source) => Err(DropReason::Martian),
             Some(Target::Local) if self.has_tun => {
                 out.push_inner(packet);
                 Ok(())

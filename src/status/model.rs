@@ -162,11 +162,28 @@ pub struct Route {
     pub via: String,
     pub link: Option<u32>,
     pub metric: u16,
+    /// As the neighbour announced it, without the cost of the link; 65535 is infinity, as everywhere.
+    pub received_metric: u16,
     pub selected: bool,
     pub feasible: bool,
+    /// Why it is not selected.
+    pub unused: Option<Unused>,
     /// The originating node, by name if its router-id is known.
     pub origin: String,
+    pub router_id: String,
     pub seqno: u16,
+}
+
+/// Why a route is not selected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unused {
+    LinkLost,
+    /// Feasibility (RFC 8966 §3.5.1): it might lead in a circle.
+    Unfeasible,
+    Longer,
+    /// Shorter, but not for long enough.
+    NotYet,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
