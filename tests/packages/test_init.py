@@ -48,6 +48,13 @@ class Shell(unittest.TestCase):
         code = [line.partition("#")[0] for line in (FILES / "wattle.init").read_text().splitlines()]
         self.assertFalse([line for line in code if re.search(r"\bexit\b", line)])
 
+    def test_the_manual_has_every_option(self):
+        read = set(re.findall(r"config_(?:get|get_bool|list_foreach) (?:\w+ )?main (\w+)", (FILES / "wattle.init").read_text()))
+        manual = set(re.findall(r"^\| `(\w+)`(?: \(list\))? \|", (ROOT / "docs/openwrt.md").read_text(), re.MULTILINE))
+        sample = set(re.findall(r"(?:option|list) (\w+) '", (FILES / "wattle.config").read_text()))
+        self.assertEqual(read, sample)
+        self.assertEqual(read, manual)
+
     def test_shell_reads_no_json(self):
         for name in ("wattle.init", "wattle.rpcd"):
             self.assertNotRegex((FILES / name).read_text(), r"\b(jshn|jsonfilter|json_load|json_get_var|jq)\b")
