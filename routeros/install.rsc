@@ -129,7 +129,7 @@
 :if ((($meshPort = 500) || ($meshPort = 4500)) && ([:len [/ip/ipsec/peer/find where disabled=no]] > 0)) do={ :set problems ($problems . "\n- UDP port $meshPort belongs to the router's own IPsec, which has peers: choose another port") }
 
 :if ($nameServers = "") do={
-  :if ([:tostr [/ip/dns/get allow-remote-requests]] = "true") do={ :set nameServers $routerAddress } else={
+  :if ([/ip/dns/get allow-remote-requests] = true) do={ :set nameServers $routerAddress } else={
     :set nameServers [:tostr [/ip/dns/get servers]]
     :if ($nameServers = "") do={ :set nameServers [:tostr [/ip/dns/get dynamic-servers]] }
   }
@@ -141,7 +141,7 @@
 :if ((($containerAddress6 = "") && ($routerAddress6 != "")) || (($containerAddress6 != "") && ($routerAddress6 = ""))) do={ :set problems ($problems . "\n- settings: give both IPv6 addresses or none") }
 :if ($containerAddress6 != "") do={
   :if ($minor < 11) do={ :set problems ($problems . "\n- RouterOS $release: IPv6 for containers needs 7.11 or later; leave the IPv6 addresses empty") }
-  :if ([:tostr [/ipv6/settings/get disable-ipv6]] = "true") do={ :set problems ($problems . "\n- IPv6 is turned off: /ipv6/settings/set disable-ipv6=no, or leave the IPv6 addresses empty") }
+  :if ([/ipv6/settings/get disable-ipv6] = true) do={ :set problems ($problems . "\n- IPv6 is turned off: /ipv6/settings/set disable-ipv6=no, or leave the IPv6 addresses empty") }
 }
 :if (($wantPrivileged = "yes") && ($minor < 24)) do={ :set notes ($notes . "\n- wantPrivileged needs 7.24 or later and is left out") }
 

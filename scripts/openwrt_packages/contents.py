@@ -3,6 +3,7 @@
 import hashlib
 import os
 import re
+import shutil
 import subprocess
 import tomllib
 from dataclasses import dataclass, field
@@ -103,8 +104,10 @@ def build_time():
     """SOURCE_DATE_EPOCH, or when the tree was last committed: never the clock."""
     text = os.environ.get("SOURCE_DATE_EPOCH")
     if text is None:
-        git = subprocess.run(["git", "-C", str(ROOT), "log", "-1", "--format=%ct"], capture_output=True, text=True, check=False)
-        text = git.stdout.strip() or "0"
+        command = ["git", "-C", str(ROOT), "log", "-1", "--format=%ct"]
+        # A tree without its history has no time of its own.
+        git = subprocess.run(command, capture_output=True, text=True, check=False).stdout if shutil.which("git") else ""
+        text = git.strip() or "0"
     if not text.isdecimal() or int(text) >= 1 << 32:
         raise Refused(f"SOURCE_DATE_EPOCH is {text!r}: it has to be a number of seconds since 1970")
     return int(text)

@@ -62,7 +62,7 @@ class ApkKey:
 def _public(path, prefix, kind, make):
     der = _openssl(["pkey", "-in", str(path), "-pubout", "-outform", "DER"])
     if not der.startswith(prefix):
-        raise Refused(f"{path} is not a {kind} key; one is made by: {make}")
+        raise Refused(f"{path} is no {kind} key; one is made by: {make}")
     return der[len(prefix) :]
 
 

@@ -221,9 +221,9 @@ class Feeds(unittest.TestCase):
     def test_keys_of_the_wrong_kind_are_refused(self):
         run = build("--opkg-key", self.folder / "apk", ["aarch64_generic"], out=self.folder / "out")
         self.assertEqual(run.returncode, 1)
-        self.assertIn("not a Ed25519 key", run.stderr)
+        self.assertIn("is no Ed25519 key", run.stderr)
         run = build("--apk-key", self.folder / "opkg", ["aarch64_generic"], out=self.folder / "out")
-        self.assertIn("not a P-256 key", run.stderr)
+        self.assertIn("is no P-256 key", run.stderr)
 
     def test_two_builds_are_the_same_octets(self):
         for place in ("one", "two"):

@@ -13,7 +13,7 @@ import unittest
 from pathlib import Path
 
 import readers
-from machines import BY_TARGET, ROOT
+from machines import BY_TARGET, RELEASE, ROOT
 
 sys.path.insert(0, str(ROOT / "scripts"))
 from openwrt_packages import apk, contents, ipk  # noqa: E402
@@ -48,6 +48,13 @@ class Shell(unittest.TestCase):
         code = [line.partition("#")[0] for line in (FILES / "wattle.init").read_text().splitlines()]
         self.assertFalse([line for line in code if re.search(r"\bexit\b", line)])
 
+    def test_the_manual_has_every_option(self):
+        read = set(re.findall(r"config_(?:get|get_bool|list_foreach) (?:\w+ )?main (\w+)", (FILES / "wattle.init").read_text()))
+        manual = set(re.findall(r"^\| `(\w+)`(?: \(list\))? \|", (ROOT / "docs/openwrt.md").read_text(), re.MULTILINE))
+        sample = set(re.findall(r"(?:option|list) (\w+) '", (FILES / "wattle.config").read_text()))
+        self.assertEqual(read, sample)
+        self.assertEqual(read, manual)
+
     def test_shell_reads_no_json(self):
         for name in ("wattle.init", "wattle.rpcd"):
             self.assertNotRegex((FILES / name).read_text(), r"\b(jshn|jsonfilter|json_load|json_get_var|jq)\b")
@@ -76,11 +83,7 @@ class InRoot(unittest.TestCase):
         for folder in ("bin", "dev", "etc/rc.d", "tmp", "var/run", "usr/bin", "usr/sbin", "usr/lib/opkg/info"):
             (self.root / folder).mkdir(parents=True)
         busybox = Path(shutil.which("busybox"))
-        libraries = re.findall(r"(/\S+) \(0x", subprocess.run(["ldd", busybox], capture_output=True, text=True, check=False).stdout)
-        for path in libraries:
-            (self.root / path[1:]).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(path, self.root / path[1:])
-        shutil.copy(busybox, self.root / "bin/busybox")
+        self.copy_program(busybox, "bin/busybox")
         for applet in ("sh", "cat", "cut", "echo", "grep", "ln", "md5sum", "mkdir", "printf", "rm", "sed", "sort", "tail", "touch"):
             (self.root / "bin" / applet).symlink_to("busybox")
         self.package = contents.package(BINARY, "aarch64_generic")
@@ -94,6 +97,13 @@ class InRoot(unittest.TestCase):
         }.items():
             shutil.copy(HERE / "standins" / source, self.root / path)
             (self.root / path).chmod(0o755)
+
+    def copy_program(self, program, place):
+        libraries = subprocess.run(["ldd", program], capture_output=True, text=True, check=False).stdout
+        for path in re.findall(r"(/\S+) \(0x", libraries):
+            (self.root / path[1:]).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, self.root / path[1:])
+        shutil.copy(program, self.root / place)
 
     def unpack(self, package):
         for path, (mode, data) in package.files.items():
@@ -234,6 +244,37 @@ class Service(InRoot):
         self.uci(enabled=0)
         self.service("reload")
         self.assertEqual(self.events[1:], ["stopped"])
+
+
+@unittest.skipUnless(RELEASE.exists(), "there is no release binary (target/release/wattle or WATTLE)")
+class RealBinary(InRoot):
+    """What the stand-in stands in for: as the owner of a router would do it."""
+
+    def setUp(self):
+        super().setUp()
+        self.copy_program(RELEASE, "usr/sbin/wattle")
+
+    def test_from_the_package_to_a_start(self):
+        self.uci(enabled=1)
+        self.service("start")
+        self.assertEqual(self.events, [])
+        self.assertRegex(self.record, r"\| .*node\.key")
+        run = self.run_in_root("/usr/sbin/wattle", "keygen", "/etc/wattle/node.key")
+        self.assertIn("public_key", run.stdout)
+        self.assertEqual((self.root / "etc/wattle/node.key").stat().st_mode & 0o777, 0o600)
+        self.service("start")
+        self.assertEqual(len(self.events), 1)
+
+    def test_a_misspelt_field_is_in_the_log_with_its_place(self):
+        self.uci(enabled=1)
+        (self.root / "etc/wattle/wattle.json").write_text('{\n  "nam": "a"\n}\n')
+        self.service("start")
+        self.assertEqual(self.events, [])
+        self.assertIn("wattle.json:2:3: nam: unknown field", self.record)
+
+    def test_no_daemon_for_rpcd(self):
+        run = self.run_in_root("/usr/libexec/rpcd/wattle", "call", "status")
+        self.assertEqual(json.loads(run.stdout), {"running": False})
 
 
 class Upgrades(InRoot):
