@@ -91,15 +91,32 @@ pub(super) fn accept(ctx: &mut Context, request: &Request<'_>, sa: SaId, spi: u6
         ctx.count("ike_other_ke_method");
         return None;
     }
+    let spis = Spis { initiator: request.header.spi_initiator, responder: spi };
+    let has = |kind| payloads::notify(&payloads, kind).is_some();
+    let half_open = |ctx: &mut Context| Core {
+        id: sa,
+        role: Role::Responder,
+        spis,
+        path: request.path,
+        peer: None,
+        began: request.now,
+        since: request.now,
+        window: Window::default(),
+        fragmentation: has(NotifyType::IKEV2_FRAGMENTATION_SUPPORTED),
+        behind_nat: natd::behind_nat(&payloads, Spis { responder: 0, ..spis }, ctx.local(&request.path)),
+        child_spis: Vec::new(),
+        half_open: Some(ctx.half_open.enter(address)),
+        init_digest: Some(request.digest),
+    };
+    let deadline = request.now + ctx.limits.half_open_life;
     ctx.key_exchanges += 1;
     let Ok((public, shared)) = kex::respond(suite.exchange, &ke.data, &mut ctx.rng) else {
         ctx.count("ike_bad_public_value");
-        return None;
+        // It has cost us as much as a good one, so it counts as one: towards cookies and the limits of its source.
+        return Some(Sa { core: half_open(ctx), state: State::Gone(deadline) });
     };
 
-    let spis = Spis { initiator: request.header.spi_initiator, responder: spi };
     let nonce_responder = ctx.rng.array::<32>().to_vec();
-    let has = |kind| payloads::notify(&payloads, kind).is_some();
     let mut answer = vec![
         Payload::Sa(vec![proposal]),
         Payload::Ke(Ke { method, data: public }),
@@ -118,21 +135,7 @@ pub(super) fn accept(ctx: &mut Context, request: &Request<'_>, sa: SaId, spi: u6
         spi_responder: spis.responder,
     };
     let protection = Suite { cipher: suite.cipher, prf: suite.prf };
-    let mut core = Core {
-        id: sa,
-        role: Role::Responder,
-        spis,
-        path: request.path,
-        peer: None,
-        began: request.now,
-        since: request.now,
-        window: Window::default(),
-        fragmentation: has(NotifyType::IKEV2_FRAGMENTATION_SUPPORTED),
-        behind_nat: natd::behind_nat(&payloads, Spis { responder: 0, ..spis }, ctx.local(&request.path)),
-        child_spis: Vec::new(),
-        half_open: Some(ctx.half_open.enter(address)),
-        init_digest: Some(request.digest),
-    };
+    let mut core = half_open(ctx);
     trace::message(ctx, &core, false, &request.header, &payloads);
     trace::message(ctx, &core, true, &header, &answer);
     core.window.noted(request.octets);
@@ -146,7 +149,6 @@ pub(super) fn accept(ctx: &mut Context, request: &Request<'_>, sa: SaId, spi: u6
         init_request: request.octets.to_vec(),
         init_response,
     };
-    let deadline = request.now + ctx.limits.half_open_life;
     Some(Sa { core, state: State::Responding(Box::new(Responding { handshake, deadline })) })
 }
 

@@ -73,16 +73,18 @@ impl Reassembly {
             return Err(Refused::TooMany);
         }
         let of_same_message = self.0.as_ref().filter(|set| set.header == fragment.sealed.header);
-        if let Some(set) = of_same_message {
-            if fragment.total < set.total {
-                return Err(Refused::LowerTotal);
-            }
-            if fragment.total == set.total && set.chunks.contains_key(&fragment.number) {
-                return Ok(None);
-            }
+        if let Some(set) = of_same_message
+            && fragment.total < set.total
+        {
+            return Err(Refused::LowerTotal);
         }
         let starts_anew = of_same_message.is_none_or(|set| fragment.total > set.total);
+        let duplicate = of_same_message.is_some_and(|set| set.chunks.contains_key(&fragment.number)) && !starts_anew;
+        // A duplicate as well: the caller takes what is not refused for the peer's own octets.
         let chunk = opener.decrypt(&fragment.sealed).map_err(|_| Refused::Forged)?;
+        if duplicate {
+            return Ok(None);
+        }
         if starts_anew {
             // Another message, or the same one cut finer because the first cut did not get through.
             self.0 = None;

@@ -126,6 +126,7 @@ impl Kernel {
         {
             let result = self.socket.request(netlink::rule_delete(&self.source_rule(source, number)));
             self.say("delete a rule", prefix.is_ipv4(), &gone_is_fine(result));
+            self.adopt();
         }
     }
 
@@ -193,6 +194,9 @@ impl Kernel {
         if let Err(error) = self.socket.request(netlink::no_link_local(link.device)) {
             log::debug!("{}: the kernel keeps its link-local address: {error}", link.name);
         }
+        if let Err(error) = self.socket.request(netlink::accept_local(link.device)) {
+            log::debug!("{}: the kernel will not believe our ICMP errors: {error}", link.name);
+        }
         self.socket.request(netlink::tun_up(link.device, u32::from(link.mtu)))?;
         for &address in &link.addresses {
             let result = self.socket.request(netlink::address_add(&Address { device: link.device, address }));
@@ -209,8 +213,8 @@ impl Kernel {
             for rule in self.rules(ipv6) {
                 if !rules.contains(&rule) {
                     let result = self.socket.request(netlink::rule_add(&rule));
+                    count += usize::from(result.is_ok());
                     self.say("add a rule", !ipv6, &exists_is_fine(result));
-                    count += 1;
                 }
             }
             let wanted: Vec<Prefix> =
@@ -218,8 +222,8 @@ impl Kernel {
             for prefix in wanted {
                 let Some(route) = self.route(&prefix).filter(|route| !routes.contains(route)) else { continue };
                 let result = self.socket.request(netlink::route_add(&route));
+                count += usize::from(result.is_ok());
                 self.say("add a route", !ipv6, &result);
-                count += 1;
             }
         }
         Ok(count)
@@ -307,6 +311,20 @@ impl Kernel {
             self.say("add a rule", matches!(source, IpNet::V4(_)), &exists_is_fine(result));
         }
         true
+    }
+
+    /// Gives a table that has become free to a source prefix that found none.
+    fn adopt(&mut self) {
+        let waits = |prefix: &&Prefix| prefix.is_source_specific() && !self.sources.contains_key(&prefix.source());
+        let Some(source) = self.routes.iter().find(waits).map(Prefix::source) else { return };
+        if !self.add_source(source) {
+            return;
+        }
+        let prefixes: Vec<Prefix> = self.routes.iter().copied().filter(|prefix| prefix.source() == source).collect();
+        for route in prefixes.iter().filter_map(|prefix| self.route(prefix)).collect::<Vec<_>>() {
+            let result = self.socket.request(netlink::route_add(&route));
+            self.say("add a route", matches!(source, IpNet::V4(_)), &result);
+        }
     }
 
     /// The kernel's form of a prefix; `None` without a device, or without a table for its source.

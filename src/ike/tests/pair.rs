@@ -145,6 +145,36 @@ fn an_unfinished_set_of_fragments_goes_with_its_sa() {
     assert!(world.nodes[1].endpoint.sas.is_empty());
 }
 
+/// A forged copy of a first fragment, whose numbers are known already, does not pass for the peer's own: the response that was lost
+/// is still asked for again by the true one.
+#[test]
+fn a_forged_first_fragment_does_not_stand_for_its_message() {
+    let limits = Limits { fragment_size: 700, ..Limits::default() };
+    let mut world = World::of(7, [Suites::default_for(true), Suites::default_for(true)], limits);
+    let (mut lost, mut forged_once) = (false, false);
+    world.wire = Box::new(move |_, datagram| {
+        let message = Message::parse(&datagram.octets).unwrap();
+        if message.header.exchange != Exchange::IKE_INTERMEDIATE {
+            return once(datagram);
+        }
+        if message.header.response {
+            let first_time = !std::mem::replace(&mut lost, true);
+            return if first_time { vec![] } else { once(datagram) };
+        }
+        let Body::Skf(skf) = message.body else { panic!("fragments") };
+        let mut copies = vec![(Duration::from_millis(u64::from(skf.number) * 2), datagram.octets.clone())];
+        if skf.number == 1 && !std::mem::replace(&mut forged_once, true) {
+            let mut forged = datagram.octets.clone();
+            forged[60] ^= 1;
+            copies.push((Duration::from_millis(3), forged));
+        }
+        copies
+    });
+    world.connect(0, 1);
+    world.run(10 * SECOND);
+    world.assert_paired(1);
+}
+
 /// A node would dial again; this does.
 fn redial(world: &mut World, seen: &mut usize) {
     let closed = world.closed(0).len();

@@ -257,6 +257,38 @@ fn one_source_has_its_limits() {
     assert_eq!(endpoint.half_open(None), 30);
 }
 
+/// A public value that is none costs a key exchange as well: soon only those who can be reached get one, and few from one source.
+#[test]
+fn bad_public_values_do_not_make_us_compute_for_ever() {
+    let bad = |mut request: Vec<u8>| {
+        let Body::Clear(chain) = Message::parse(&request).unwrap().body else { panic!("clear") };
+        let payloads = chain.payloads().unwrap();
+        let Some(Payload::Ke(ke)) = payloads.iter().find(|payload| matches!(payload, Payload::Ke(_))) else {
+            panic!("a KE payload")
+        };
+        let at = request.windows(32).position(|octets| octets == ke.data).unwrap();
+        request[at..at + 32].fill(0);
+        request
+    };
+    let requests: Vec<_> = first_requests(200).into_iter().map(bad).collect();
+    let mut endpoint = responder(Limits::default());
+    for (number, request) in (0..).zip(&requests) {
+        for _ in 0..2 {
+            endpoint.receive(Time::ZERO, source(number), request);
+        }
+    }
+    assert_eq!(endpoint.key_exchanges(), 16);
+    assert_eq!(replies(&mut endpoint).len(), 2 * (200 - 16), "cookies");
+    endpoint.handle_timeout(Time::ZERO + 31 * SECOND);
+    assert_eq!((endpoint.sas.len(), endpoint.half_open(None)), (0, 0));
+
+    let mut endpoint = responder(Limits { cookie_per_source: 1000, ..Limits::default() });
+    for request in &requests {
+        endpoint.receive(Time::ZERO, source(7), request);
+    }
+    assert_eq!(endpoint.key_exchanges(), 5);
+}
+
 #[test]
 fn a_cookie_of_another_address_is_no_cookie() {
     let limits = Limits { cookie_total: 0, ..Limits::default() };

@@ -85,3 +85,20 @@ fn a_datagram_from_a_mesh_address_moves_nothing() {
         world.snapshot(1).drops
     );
 }
+
+/// A peer that comes again and again, each time from another address, is given room by taking it from what is dead, whole.
+#[test]
+fn sessions_that_made_room_are_closed() {
+    let mut world = behind_nat(3);
+    for round in 0..40u8 {
+        world.kill(0);
+        world.run(seconds(1));
+        world.hosts[0].nat.as_mut().unwrap().rebind(public(10 + round));
+        world.start(0);
+        world.run(seconds(1));
+    }
+    let sas = world.node(1).ike_sas().len();
+    assert!(sas <= 9, "{sas} IKE SAs");
+    world.run(seconds(60));
+    assert_eq!(world.node(1).ike_sas().len(), 1);
+}
