@@ -6,6 +6,7 @@ import signal
 import stat
 import time
 import unittest
+from pathlib import Path
 
 from lab import BINARY, Lab, Router, pair, run, wait_for
 
@@ -152,9 +153,9 @@ class Container(unittest.TestCase):
             a.process = lab.spawn(a.namespace, "unshare", "--pid", "--fork", "--mount-proc", BINARY, "run",
                                   "--config", a.file, log=a.log)
             wait_for("it answers", lambda: a.socket.exists() and a.status() is not None, 5)
-            children = lambda pid: open(f"/proc/{pid}/task/{pid}/children").read().split()
+            children = lambda pid: Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
             daemon = int(children(a.process.pid)[0])
-            run("nsenter", "-t", daemon, "-p", "sh", "-c", "sleep 0.5 & sleep 0.7 & exit 0")
+            run("nsenter", "-t", daemon, "-p", "sh", "-c", "sleep 1 >/dev/null 2>&1 & sleep 1.2 >/dev/null 2>&1 & exit 0")
             wait_for("it has inherited them", lambda: len(children(daemon)) == 2, 2)
             wait_for("none is left", lambda: not children(daemon), 3)
             begun = time.monotonic()
