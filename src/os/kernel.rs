@@ -366,9 +366,20 @@ impl Kernel {
         let Err(error) = result else { return };
         let family = if ipv4 { "IPv4" } else { "IPv6" };
         if self.said.insert((what, ipv4, error.raw_os_error().unwrap_or(0))) {
-            log::warn!("the kernel does not let us {what} ({family}): {}; going on without", words(error));
+            log::warn!("{}", without(what, family, error));
         }
     }
+}
+
+/// One line that names what is lost without it.
+fn without(what: &str, family: &str, error: &io::Error) -> String {
+    let lost = match what {
+        "add a rule" => "packets from here do not find the mesh",
+        "add a route" => "packets from here do not reach that part of the mesh",
+        "add an address" => "this node is not reached at that address",
+        _ => "it stays until the next start",
+    };
+    format!("the kernel does not let us {what} ({family}): {}; {lost}", words(error))
 }
 
 /// Whether this system forwards packets of a family between its interfaces.
@@ -397,3 +408,20 @@ const RT_TABLE_MAIN: u32 = 254;
 const SOURCES: u32 = 64;
 const SHORTEST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(60);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_small_kernel_lacks_is_told_in_one_line() {
+        let error = io::Error::from_raw_os_error(libc::EAFNOSUPPORT);
+        for what in ["add a rule", "add a route", "add an address", "delete a rule", "delete a route"] {
+            let line = without(what, "IPv6", &error);
+            assert!(
+                line.len() <= 150 && line.contains(what) && line.contains("Address family not supported"),
+                "{line}"
+            );
+        }
+    }
+}

@@ -37,6 +37,7 @@ def running_pair(lab):
     b.start()
     a.wait_up("b")
     wait_for("b knows both prefixes", lambda: usable(b, "192.168.1.0/24") and usable(b, "192.168.2.0/24"))
+    lab.reach(a.namespace, "10.66.0.2")
     return a, b
 
 
