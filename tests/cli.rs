@@ -325,7 +325,7 @@ fn path_explains_one_packet() {
         with_daemon(Answer::Path(report(next_hop)), |folder| {
             let ran = wattle(folder, &["path", "10.0.0.1", "--from", "10.0.0.2", "--socket", "wattle.sock"]);
             assert_eq!((ran.code, ran.err.as_str()), (code, ""), "{next_hop}");
-            assert!(ran.out.starts_with("10.0.0.1 from 10.0.0.2: "), "{}", ran.out);
+            assert!(ran.out.starts_with(&format!("10.0.0.1 from 10.0.0.2: {next_hop}\n")), "{}", ran.out);
         });
     }
     with_daemon(Answer::Path(report("frankfurt")), |folder| {
