@@ -104,8 +104,6 @@ class Demo:
                 "tun": {"addresses": [f"10.66.0.{number}/32", f"fd66::{number}/128"]},
                 "announce": [f"192.168.{number}.0/24"],
                 "nodes": others,
-                # A demo is in more of a hurry than a network.
-                "babel": {"hello_ms": 1000},
                 "control": str(STATE / f"{node}.sock"),
             }
             path = STATE / f"{node}.json"

@@ -9,7 +9,7 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use wattle::status::model::{Answer, PathReport, Peer, Request, SCHEMA, Snapshot, State};
+use wattle::status::model::{Answer, Config, PathReport, Peer, Request, SCHEMA, Snapshot, State};
 
 struct Ran {
     code: i32,
@@ -81,6 +81,7 @@ fn snapshot(state: State) -> Snapshot {
         routes: Vec::new(),
         drops: Vec::new(),
         refused: Vec::new(),
+        config: Config::default(),
     }
 }
 
@@ -211,9 +212,9 @@ fn run_refuses_a_bad_configuration_and_says_all_of_it() {
     let folder = folder();
     fs::write(folder.path().join("bad.json"), "{ \"nam\": \"riga\", \"private_key\": \"none.key\" }").unwrap();
     let ran = wattle(folder.path(), &["run", "--config", "bad.json"]);
-    assert_eq!((ran.code, ran.out.as_str()), (1, ""));
-    assert!(ran.err.starts_with("wattle: the configuration has 2 errors\nbad.json:1:3: nam: "), "{}", ran.err);
-    assert!(ran.err.contains("cannot read the key file \"none.key\": No such file or directory"), "{}", ran.err);
+    // The key that the others have to know is made all the same: it is what a first start is for.
+    assert!(ran.code == 1 && ran.out.starts_with("made the key file none.key\npublic_key "), "{}", ran.out);
+    assert!(ran.err.starts_with("wattle: the configuration has 1 error\nbad.json:1:3: nam: "), "{}", ran.err);
     let ran = wattle(folder.path(), &["run", "-c", "missing.json"]);
     assert_eq!(ran.code, 1);
     assert!(ran.err.contains("missing.json: cannot read the configuration"), "{}", ran.err);
@@ -244,6 +245,49 @@ fn status_is_one_while_a_peer_fails() {
             assert!(ran.out.starts_with("riga  up 7s   relay only") && ran.out.contains("frankfurt"), "{}", ran.out);
         });
     }
+}
+
+#[test]
+fn reload_and_health_answer_in_one_line() {
+    for (command, fine, code) in [("reload", true, 0), ("reload", false, 1), ("health", true, 0), ("health", false, 1)]
+    {
+        with_daemon(Answer::Done { fine, message: "what came of it".to_owned() }, |folder| {
+            let ran = wattle(folder, &[command, "--socket", "wattle.sock"]);
+            assert_eq!(ran.code, code, "{command} {fine}");
+            let (said, silent) = if fine { (ran.out, ran.err) } else { (ran.err, ran.out) };
+            assert!(said.trim_end().ends_with("what came of it") && said.lines().count() == 1, "{said}");
+            assert_eq!(silent, "");
+        });
+    }
+    let folder = tempfile::tempdir().unwrap();
+    // Health checks of containers know 0 and 1 only.
+    assert_eq!(wattle(folder.path(), &["health", "--socket", "none.sock"]).code, 1);
+    assert_eq!(wattle(folder.path(), &["reload", "--socket", "none.sock"]).code, 3);
+}
+
+#[test]
+fn the_first_run_makes_the_key_once() {
+    let folder = tempfile::tempdir().unwrap();
+    // The mistake keeps the daemon from starting.
+    fs::write(folder.path().join("wattle.json"), r#"{"name": "a", "private_key": "a.key", "listen": []}"#).unwrap();
+    let checked = wattle(folder.path(), &["check", "wattle.json"]);
+    assert!(checked.out.contains("a.key") && !folder.path().join("a.key").exists(), "{}", checked.out);
+    let first = wattle(folder.path(), &["run", "--config", "wattle.json"]);
+    let mode =
+        std::os::unix::fs::PermissionsExt::mode(&fs::metadata(folder.path().join("a.key")).unwrap().permissions());
+    assert_eq!((first.code, mode & 0o777), (1, 0o600), "{}", first.err);
+    let public = wattle(folder.path(), &["pubkey", "a.key"]).out;
+    assert!(first.out.contains(public.trim_end()), "{}", first.out);
+    assert!(!first.err.contains("a.key"), "{}", first.err);
+    let second = wattle(folder.path(), &["run", "--config", "wattle.json"]);
+    assert_eq!((second.code, second.out.as_str()), (1, ""), "told once, made once");
+    assert_eq!(wattle(folder.path(), &["pubkey", "a.key"]).out, public);
+    // Nothing half made is left.
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+
+    fs::write(folder.path().join("wattle.json"), r#"{"name": "a", "private_key": "none/a.key"}"#).unwrap();
+    let cannot = wattle(folder.path(), &["run", "--config", "wattle.json"]);
+    assert!(cannot.code == 1 && cannot.err.contains("it cannot be made"), "{}", cannot.err);
 }
 
 #[test]
@@ -281,7 +325,7 @@ fn path_explains_one_packet() {
         with_daemon(Answer::Path(report(next_hop)), |folder| {
             let ran = wattle(folder, &["path", "10.0.0.1", "--from", "10.0.0.2", "--socket", "wattle.sock"]);
             assert_eq!((ran.code, ran.err.as_str()), (code, ""), "{next_hop}");
-            assert!(ran.out.starts_with("10.0.0.1 from 10.0.0.2\n"), "{}", ran.out);
+            assert!(ran.out.starts_with(&format!("10.0.0.1 from 10.0.0.2: {next_hop}\n")), "{}", ran.out);
         });
     }
     with_daemon(Answer::Path(report("frankfurt")), |folder| {

@@ -14,10 +14,16 @@ use wattle::crypto::sign::PrivateKey;
 
 const DOC: &str = include_str!("../docs/config.md");
 
+const README: &str = include_str!("../README.md");
+
 /// The contents of the fenced blocks that begin with this line.
 fn blocks(fence: &str) -> Vec<&'static str> {
+    blocks_of(DOC, fence)
+}
+
+fn blocks_of(document: &'static str, fence: &str) -> Vec<&'static str> {
     let mut blocks = Vec::new();
-    let mut rest = DOC;
+    let mut rest = document;
     while let Some((_, after)) = rest.split_once("\n```") {
         let (kind, body) = after.split_once('\n').unwrap();
         let (block, next) = body.split_once("```").unwrap();
@@ -64,6 +70,19 @@ fn examples_pass_the_check() {
         assert!(loaded.plan.is_some(), "{:#?}", loaded.report);
         assert_eq!(loaded.report.warnings, []);
     }
+}
+
+#[test]
+fn the_example_of_the_readme_passes_the_check() {
+    let folder = tempfile::tempdir().unwrap();
+    let json = blocks_of(README, "json");
+    let [example] = json.as_slice() else { panic!("{} blocks", json.len()) };
+    write_private(&folder.path().join("riga.key"), &keyfile::private_pem(&PrivateKey::from_seed(&[9; 32])));
+    let path = folder.path().join("wattle.json");
+    fs::write(&path, example).unwrap();
+    let loaded = load(&path);
+    assert!(loaded.plan.is_some(), "{:#?}", loaded.report);
+    assert_eq!(loaded.report.warnings, []);
 }
 
 #[test]

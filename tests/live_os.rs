@@ -195,6 +195,57 @@ fn live_source_decides_what_comes_to_us() {
     namespace.within(|| kernel.close());
 }
 
+/// The kernel has room for 64 source prefixes; the 65th gets the first place that becomes free.
+#[test]
+fn live_a_source_waits_for_a_table() {
+    let namespace = Namespace::new();
+    let (_tun, mut kernel) = open(&namespace);
+    let prefix = |to: &str, site: u8| Prefix::new(net(to), net(&format!("10.77.{site}.0/24"))).unwrap();
+    for site in 0..65 {
+        kernel.add(prefix("0.0.0.0/0", site));
+        kernel.add(prefix("192.0.2.0/24", site));
+    }
+    let served = |site: u8| namespace.rules().iter().any(|rule| rule.contains(&format!("from 10.77.{site}.0/24 ")));
+    assert!(served(63) && !served(64));
+    kernel.delete(prefix("0.0.0.0/0", 7));
+    assert!(served(7) && !served(64));
+    kernel.delete(prefix("192.0.2.0/24", 7));
+    assert!(!served(7) && served(64));
+    assert_eq!(namespace.routes(5270 + 8 * 65536), ["default", "192.0.2.0/24"]);
+    namespace.within(|| kernel.close());
+}
+
+/// An error about what the kernel sends us comes from an address of ours, which a kernel takes for a forgery by default.
+#[test]
+fn live_the_kernel_believes_our_errors() {
+    let namespace = Namespace::new();
+    let (mut tun, mut kernel) = open(&namespace);
+    kernel.add(Prefix::to(net("192.168.88.0/24")));
+    let socket = namespace.within(|| UdpSocket::bind("10.66.0.3:0")).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+    socket.connect("192.168.88.9:7001").unwrap();
+    socket.send(b"out").unwrap();
+    let mut buffer = [0; 2048];
+    let packet = smol::block_on(async {
+        loop {
+            poll_fn(|context| if tun.poll_readable(context) { Poll::Ready(()) } else { Poll::Pending }).await;
+            if let Some(packet) = tun.read(&mut buffer).unwrap() {
+                return packet.to_vec();
+            }
+        }
+    });
+    // Port unreachable, which an application hears of at once.
+    let mut message = vec![3, 3, 0, 0, 0, 0, 0, 0];
+    message.extend_from_slice(&packet);
+    let sum = etherparse::Icmpv4Type::Unknown { type_u8: 3, code_u8: 3, bytes5to8: [0; 4] }.calc_checksum(&packet);
+    message[2..4].copy_from_slice(&sum.to_be_bytes());
+    let mut error = Vec::new();
+    let header = etherparse::PacketBuilder::ipv4([10, 66, 0, 3], [10, 66, 0, 3], 64);
+    header.write(&mut error, etherparse::IpNumber::ICMP, &message).unwrap();
+    tun.write(&error).unwrap();
+    assert_eq!(socket.recv(&mut buffer).unwrap_err().kind(), std::io::ErrorKind::ConnectionRefused);
+}
+
 #[test]
 fn live_damage_is_put_right() {
     let namespace = Namespace::new();

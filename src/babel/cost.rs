@@ -11,23 +11,26 @@ pub(super) fn rtt_cost(rtt: Duration) -> u32 {
 
 /// What a packet pays on a link from which `received` of the last `expected` Hellos came; always finite.
 ///
-/// A neighbour may ask for less traffic by a `txcost` above the usual 96, in that proportion (RFC 8966 §3.4.3).
+/// A neighbour may ask for less traffic by a `txcost` above the usual 96, in that proportion (RFC 8966 §3.4.3); what is below
+/// counts as usual, so that our own 16 and the 96 of BIRD and babeld mean the same.
 pub(super) fn link_cost(rtt: Option<Duration>, received: u32, expected: u32, txcost: u16) -> u16 {
     let base = match rtt {
         Some(rtt) => u64::from(BASE + rtt_cost(rtt)),
-        None => u64::from(RXCOST),
+        None => u64::from(USUAL),
     };
     let (received, expected) = (u64::from(received.max(1)), u64::from(expected.max(received).max(1)));
-    let numerator = base * expected * u64::from(txcost.max(RXCOST));
-    let denominator = received * u64::from(RXCOST);
+    let numerator = base * expected * u64::from(txcost.max(USUAL));
+    let denominator = received * u64::from(USUAL);
     u16::try_from((numerator + denominator / 2) / denominator).unwrap_or(u16::MAX).min(u16::MAX - 1)
 }
 
 /// The cost that an IHU carries while we hear the neighbour (RFC 8966 A.2.1): free of RTT, which each side measures itself.
-/// Also the cost of a link whose round-trip time is unknown: about that of 21 ms.
-pub(super) const RXCOST: u16 = 96;
+/// BIRD and babeld add their RTT penalty to it, as we do to our base cost, so that all count alike.
+pub(super) const RXCOST: u16 = 16;
 
-const BASE: u32 = 16;
+/// The `txcost` that asks for nothing special; also the cost of a link whose round-trip time is unknown, about that of 21 ms.
+const USUAL: u16 = 96;
+const BASE: u32 = RXCOST as u32;
 const RTT_MIN: Duration = Duration::from_millis(1);
 const RTT_MAX: Duration = Duration::from_secs(1);
 const RTT_COST_MAX: u32 = 4000;

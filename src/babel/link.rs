@@ -30,7 +30,7 @@ impl Link {
             // RFC 8966 §4: 40 octets of IPv6 and 8 of UDP; a node takes 512 whatever the MTU.
             limit: usize::from(mtu.saturating_sub(48)).max(512),
             neighbours: Vec::new(),
-            hello: Greeting { seqno, at: Some(now), scheduled: true, last: None },
+            hello: Greeting { seqno, at: Some(now), last: None, repeats: repeats(now) },
             reset: true,
             triggered: Triggered::default(),
             dump: Dump::default(),
@@ -41,7 +41,7 @@ impl Link {
     /// When something has to be sent, and what.
     pub(super) fn due(&self) -> Option<(Time, &'static str)> {
         [
-            self.hello.at.map(|at| (at, "babel hello")),
+            self.hello.next().map(|at| (at, "babel hello")),
             self.triggered.at.map(|at| (at, "babel triggered update")),
             self.dump.at.map(|at| (at, "babel full update")),
             self.may_whisper().then_some((Time::ZERO, "babel request")),
@@ -71,22 +71,39 @@ impl Link {
 pub(super) struct Greeting {
     pub(super) seqno: u16,
     pub(super) at: Option<Time>,
-    /// It is the periodic one.
-    pub(super) scheduled: bool,
     pub(super) last: Option<Time>,
+    /// More to come: what is said first on a new tunnel is often lost, because the other end is not ready.
+    repeats: [Option<Time>; 2],
 }
 
 impl Greeting {
-    pub(super) fn schedule(&mut self, now: Time) {
-        self.at = Some(now);
-        self.scheduled = true;
+    pub(super) fn next(&self) -> Option<Time> {
+        self.repeats.into_iter().chain([self.at]).flatten().min()
     }
 
-    /// An unscheduled one, now if the last was not a moment ago.
+    /// Now, and twice more.
+    pub(super) fn begin(&mut self, now: Time) {
+        self.at = Some(now);
+        self.repeats = repeats(now);
+    }
+
+    /// One goes out now.
+    pub(super) fn sent(&mut self, now: Time) {
+        self.seqno = self.seqno.wrapping_add(1);
+        self.at = None;
+        self.last = Some(now);
+        self.repeats = self.repeats.map(|at| at.filter(|at| *at > now));
+    }
+
+    /// One for a reason, now if the last was not a moment ago.
     pub(super) fn soon(&mut self, now: Time, gap: Duration) {
         let at = self.last.map_or(now, |last| now.max(last + gap));
         self.at = Some(self.at.map_or(at, |earlier| earlier.min(at)));
     }
+}
+
+fn repeats(now: Time) -> [Option<Time>; 2] {
+    REPEATS.map(|after| Some(now + after))
 }
 
 /// Prefixes that changed (RFC 8966 §3.7.2).
@@ -178,6 +195,8 @@ impl Dump {
     }
 }
 
+/// Of the Hellos that follow the first.
+const REPEATS: [Duration; 2] = [Duration::from_millis(500), Duration::from_millis(1500)];
 /// Time between the copies of an urgent update.
 const REPEAT: Duration = Duration::from_millis(400);
 /// More changes at once than this are told by a dump.

@@ -30,6 +30,8 @@ pub(super) struct Neighbour {
     pub(super) unanswered: u32,
     /// How many routes it gave us.
     pub(super) routes: usize,
+    /// Both ends have heard each other once.
+    pub(super) used: bool,
     multicast: History,
     unicast: History,
     heard: bool,
@@ -50,6 +52,7 @@ impl Neighbour {
             told_rxcost: INFINITY,
             unanswered: 0,
             routes: 0,
+            used: false,
             multicast: History::default(),
             unicast: History::default(),
             heard: false,
@@ -155,9 +158,9 @@ mod tests {
             neighbour.ihu(at(0), 96, 1200);
             assert_eq!((neighbour.rxcost(), neighbour.cost_now(at(0))), (INFINITY, INFINITY), "one Hello");
             neighbour.hello(at(0), &hello(unicast, 8, 0), usual);
-            assert_eq!((neighbour.rxcost(), neighbour.cost_now(at(0))), (96, 96));
+            assert_eq!((neighbour.rxcost(), neighbour.cost_now(at(0))), (16, 96));
             neighbour.ihu(at(1), INFINITY, 1200);
-            assert_eq!((neighbour.rxcost(), neighbour.cost_now(at(1))), (96, INFINITY), "it does not hear us");
+            assert_eq!((neighbour.rxcost(), neighbour.cost_now(at(1))), (16, INFINITY), "it does not hear us");
         }
     }
 

@@ -29,7 +29,7 @@ impl Speaker {
             Ok(tlvs) => tlvs,
             Err(malformed) => return self.count(malformed.reason()),
         };
-        let mut packet = Packet { link, from, own, id: self.find(link, from), hello: None, ihu: None };
+        let mut packet = Packet { link, from, own, id: self.find(link, from), hello: None, ihu: None, news: false };
         for tlv in tlvs {
             match tlv {
                 Ok(tlv) => self.handle(now, &mut packet, tlv),
@@ -69,6 +69,7 @@ impl Speaker {
             return self.count("babel too many neighbours");
         };
         packet.id = Some(id);
+        packet.news = true;
         packet.hello = hello.stamp.or(packet.hello);
         let usual = self.intervals.hello;
         let restarted = self.neighbours.get_mut(&id).is_some_and(|peer| peer.hello(now, hello, usual));
@@ -83,6 +84,7 @@ impl Speaker {
         if ihu.address.is_some_and(|address| address != IpAddr::V6(packet.own)) {
             return;
         }
+        packet.news = true;
         packet.ihu = ihu.stamps.or(packet.ihu);
         let Some(peer) = self.neighbours.get_mut(&id) else { return };
         peer.ihu(now, ihu.rxcost, ihu.interval);
@@ -96,7 +98,7 @@ impl Speaker {
         let Some(id) = packet.id else { return };
         let Some(peer) = self.neighbours.get_mut(&id) else { return };
         peer.rtt.receive(now, packet.hello, packet.ihu);
-        if packet.hello.is_some() || packet.ihu.is_some() || peer.last_hello == Some(now) {
+        if packet.news {
             self.review(now, id);
         }
     }
@@ -219,6 +221,8 @@ struct Packet {
     id: Option<NeighbourId>,
     hello: Option<u32>,
     ihu: Option<Stamps>,
+    /// A Hello or an IHU for us was in it.
+    news: bool,
 }
 
 /// More than one on a tunnel is a peer that restarted with another address.

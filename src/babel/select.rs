@@ -11,7 +11,7 @@ use crate::crypto::rng::Rng;
 use crate::path::LinkId;
 use crate::prefix::Prefix;
 use crate::time::Time;
-use crate::wire::babel::INFINITY;
+use crate::wire::babel::{INFINITY, Tlv};
 
 /// How soon the neighbours have to know.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -74,11 +74,17 @@ impl Speaker {
             let state = if cost == INFINITY { "lost" } else { "usable" };
             log::info!("babel: neighbour {} on link {} is {state}", peer.address, peer.link.0);
         }
+        // RFC 8966 §3.8.2: what it said before may be lost, and what it said before an outage may be over.
+        let ask = peer.cost == INFINITY && (peer.routes == 0 || std::mem::replace(&mut peer.used, true));
         if peer.cost == INFINITY {
             peer.unanswered = 0;
         }
         peer.cost = cost;
-        if peer.routes == 0 {
+        let routes = peer.routes;
+        if ask {
+            self.tell(id, Tlv::RouteRequest { prefix: None });
+        }
+        if routes == 0 {
             return;
         }
         let mut cursor = None;

@@ -14,13 +14,13 @@ use log::info;
 use super::link::Link;
 use super::neighbour::{Neighbour as Peer, NeighbourId};
 use super::request::Requests;
-use super::route::{Destination, Own, Via};
+use super::route::{Candidate, Destination, Own, Via};
 use super::source::Sources;
 use crate::crypto::rng::Rng;
 use crate::path::LinkId;
 use crate::prefix::Prefix;
 use crate::time::Time;
-use crate::wire::babel::{INFINITY, RouterId};
+use crate::wire::babel::{INFINITY, RouterId, Tlv};
 
 pub struct Settings {
     /// Never all zeros or all ones.
@@ -54,10 +54,26 @@ pub struct Route {
     pub prefix: Prefix,
     pub next_hop: NextHop,
     pub metric: u16,
+    /// As the neighbour announced it: without our link's cost.
+    pub received: u16,
     pub router_id: [u8; 8],
     pub seqno: u16,
     pub selected: bool,
     pub feasible: bool,
+    /// Why it is not selected.
+    pub unused: Option<Unused>,
+}
+
+/// Why a route is not selected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unused {
+    /// The neighbour and we do not hear each other.
+    LinkLost,
+    /// It might lead in a circle (RFC 8966 §3.5.1); its source is asked for a newer seqno if that would help.
+    Unfeasible,
+    Longer,
+    /// Shorter than the selected one, but not for long enough (RFC 8966 appendix A.3).
+    NotYet,
 }
 
 /// A neighbour, for `wattle neighbours` and for the link's state.
@@ -170,6 +186,22 @@ impl Speaker {
         self.rearm();
     }
 
+    /// A new session carries the link, after a restart of the peer or an outage: both ends make sure at once that they still
+    /// hear each other, and ask for what they missed.
+    pub fn link_renewed(&mut self, now: Time, link: LinkId) {
+        if self.farewell.is_some() {
+            return;
+        }
+        let neighbours = self.links.get_mut(&link).map(|link| {
+            link.hello.begin(now);
+            link.neighbours.clone()
+        });
+        for id in neighbours.unwrap_or_default() {
+            self.tell(id, Tlv::RouteRequest { prefix: None });
+        }
+        self.rearm();
+    }
+
     /// The link is gone: its neighbour and routes are dropped at once.
     pub fn link_down(&mut self, now: Time, link: LinkId) {
         if let Some(link) = self.links.remove(&link) {
@@ -225,28 +257,21 @@ impl Speaker {
     pub fn routes(&self) -> impl Iterator<Item = Route> + '_ {
         self.table.iter().flat_map(|(prefix, destination)| {
             let others = destination.candidates.iter().filter_map(|candidate| {
-                (!destination.is_selected(candidate.neighbour)).then(|| self.learned(*prefix, candidate, false))?
+                let selected = destination.is_selected(candidate.neighbour);
+                (!selected).then(|| self.learned(*prefix, candidate, Some(destination)))?
             });
             self.chosen(*prefix, destination).into_iter().chain(others)
         })
     }
 
     pub fn neighbours(&self, now: Time) -> Vec<Neighbour> {
-        self.neighbours
-            .values()
-            .map(|peer| Neighbour {
-                link: peer.link,
-                address: peer.address,
-                rtt: peer.rtt.smoothed(now),
-                delivery: share(peer.delivery()),
-                rxcost: peer.rxcost(),
-                txcost: peer.txcost,
-                cost: peer.cost,
-                last_hello: peer.last_hello,
-                last_ihu: peer.last_ihu,
-                since: peer.since,
-            })
-            .collect()
+        self.neighbours.values().map(|peer| described(now, peer)).collect()
+    }
+
+    /// Those on one link; costs nothing for the others.
+    pub fn neighbours_on(&self, now: Time, link: LinkId) -> impl Iterator<Item = Neighbour> + '_ {
+        let ids = self.links.get(&link).map_or(&[][..], |link| &link.neighbours);
+        ids.iter().filter_map(|id| self.neighbours.get(id)).map(move |peer| described(now, peer))
     }
 
     /// Malformed or refused input since the start, by reason.
@@ -349,10 +374,12 @@ impl Speaker {
                 prefix,
                 next_hop: NextHop::Unreachable,
                 metric: INFINITY,
+                received: INFINITY,
                 router_id: self.named(hold.router_id),
                 seqno: 0,
                 selected: true,
                 feasible: true,
+                unused: None,
             });
         };
         match choice.via {
@@ -363,29 +390,56 @@ impl Speaker {
                     Own::Static(link) => NextHop::Static(link),
                 },
                 metric: own.metric(),
+                received: own.metric(),
                 router_id: self.router_id,
                 seqno: self.seqno,
                 selected: true,
                 feasible: true,
+                unused: None,
             }),
-            Via::Neighbour(_) => self.learned(prefix, destination.selected()?, true),
+            Via::Neighbour(_) => self.learned(prefix, destination.selected()?, None),
         }
     }
 
-    fn learned(&self, prefix: Prefix, candidate: &super::route::Candidate, selected: bool) -> Option<Route> {
+    /// `among`: the others that it was not chosen from.
+    fn learned(&self, prefix: Prefix, candidate: &Candidate, among: Option<&Destination>) -> Option<Route> {
+        let feasible = self.is_feasible(prefix, candidate);
+        let unused = among.map(|destination| match destination.metric() {
+            _ if candidate.metric() == INFINITY => Unused::LinkLost,
+            _ if !feasible => Unused::Unfeasible,
+            Some(chosen) if candidate.metric() < chosen => Unused::NotYet,
+            Some(_) | None => Unused::Longer,
+        });
         Some(Route {
             prefix,
             next_hop: NextHop::Link(self.neighbours.get(&candidate.neighbour)?.link),
             metric: candidate.metric(),
+            received: candidate.received.metric,
             router_id: candidate.router_id,
             seqno: candidate.received.seqno,
-            selected,
-            feasible: self.sources.is_feasible(prefix, candidate.router_id, candidate.received),
+            selected: among.is_none(),
+            feasible,
+            unused,
         })
     }
 
     fn named(&self, router_id: RouterId) -> RouterId {
         if router_id == super::route::OURS { self.router_id } else { router_id }
+    }
+}
+
+fn described(now: Time, peer: &Peer) -> Neighbour {
+    Neighbour {
+        link: peer.link,
+        address: peer.address,
+        rtt: peer.rtt.smoothed(now),
+        delivery: share(peer.delivery()),
+        rxcost: peer.rxcost(),
+        txcost: peer.txcost,
+        cost: peer.cost,
+        last_hello: peer.last_hello,
+        last_ihu: peer.last_ihu,
+        since: peer.since,
     }
 }
 

@@ -37,7 +37,7 @@ impl Speaker {
 
     fn send_multicast(&mut self, now: Time, id: LinkId, link: &mut Link) -> Option<Transmit> {
         let mut packet = Packet::new(link.limit, link.address);
-        if link.hello.at.is_some_and(|at| at <= now) {
+        if link.hello.next().is_some_and(|at| at <= now) {
             self.hello_and_ihus(now, link, &mut packet);
         }
         if std::mem::take(&mut link.reset) {
@@ -59,12 +59,11 @@ impl Speaker {
 
     /// RFC 9616 §3: the IHU's timestamps need a stamped Hello in the same packet; BIRD wants it to come first.
     fn hello_and_ihus(&mut self, now: Time, link: &mut Link, packet: &mut Packet) {
-        let interval = if link.hello.scheduled { centiseconds(self.intervals.hello) } else { 0 };
+        // Also an early one promises the next: one marked as unscheduled (interval 0) counts as missed in BIRD a moment later,
+        // so that answering its "I do not hear you" with such Hellos kept it deaf for ever.
+        let interval = centiseconds(self.intervals.hello);
         let hello = Hello { unicast: false, seqno: link.hello.seqno, interval, stamp: Some(now.stamp()) };
-        link.hello.seqno = link.hello.seqno.wrapping_add(1);
-        link.hello.at = None;
-        link.hello.scheduled = false;
-        link.hello.last = Some(now);
+        link.hello.sent(now);
         let _ = packet.push(&Tlv::Hello(hello));
         for peer in link.neighbours.iter().filter_map(|id| self.neighbours.get(id)) {
             let _ = packet.push(&Tlv::Ihu(Ihu {

@@ -60,12 +60,10 @@ struct Printed {
 
 impl Keygen {
     pub(super) fn run(self) -> Exit {
-        let mut rng = match Rng::from_os() {
-            Ok(rng) => rng,
+        let key = match fresh() {
+            Ok(key) => key,
             Err(error) => return complain(Exit::Problem, &format!("the system gives no random numbers: {error}")),
         };
-        let seed = Zeroizing::new(rng.array::<32>());
-        let key = PrivateKey::from_seed(&seed);
         let pem = keyfile::private_pem(&key);
         let written = if self.force { replace(&self.file, pem.as_bytes()) } else { create(&self.file, pem.as_bytes()) };
         if let Err(error) = written {
@@ -81,7 +79,7 @@ impl Keygen {
         if self.json {
             return answer_json(Exit::Fine, &printed);
         }
-        answer(Exit::Fine, &format!("public_key   {}\nfingerprint  {}\n", printed.public_key, printed.fingerprint))
+        answer(Exit::Fine, &shown(&key.public()))
     }
 }
 
@@ -115,6 +113,25 @@ impl Printed {
     fn of(key: &PublicKey) -> Printed {
         Printed { public_key: keyfile::public_base64(key), fingerprint: key.fingerprint() }
     }
+}
+
+/// Makes a key in a file that was not there: complete or not at all, for its owner only. Gives the public key and the file.
+pub(super) fn make_if_missing(path: &Path) -> io::Result<(PublicKey, Zeroizing<Vec<u8>>)> {
+    let key = fresh().map_err(|error| io::Error::other(format!("the system gives no random numbers: {error}")))?;
+    let pem = keyfile::private_pem(&key);
+    replace(path, pem.as_bytes())?;
+    Ok((key.public(), Zeroizing::new(pem.as_bytes().to_vec())))
+}
+
+/// A public key as a person copies it.
+pub(super) fn shown(key: &PublicKey) -> String {
+    let printed = Printed::of(key);
+    format!("public_key   {}\nfingerprint  {}\n", printed.public_key, printed.fingerprint)
+}
+
+fn fresh() -> Result<PrivateKey, getrandom::Error> {
+    let seed = Zeroizing::new(Rng::from_os()?.array::<32>());
+    Ok(PrivateKey::from_seed(&seed))
 }
 
 fn read(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {

@@ -11,6 +11,7 @@ use std::process::ExitCode;
 use argh::{EarlyExit, FromArgs};
 
 mod check;
+mod control;
 mod keys;
 mod logging;
 mod run;
@@ -55,6 +56,8 @@ enum Command {
     Neighbours(views::Neighbours),
     Path(views::Path),
     Drops(views::Drops),
+    Reload(control::Reload),
+    Health(control::Health),
     Version(version::Version),
 }
 
@@ -87,6 +90,8 @@ fn dispatch(args: impl IntoIterator<Item = OsString>) -> Exit {
         Some(Command::Neighbours(view)) => view.run(),
         Some(Command::Path(view)) => view.run(),
         Some(Command::Drops(view)) => view.run(),
+        Some(Command::Reload(reload)) => reload.run(),
+        Some(Command::Health(health)) => health.run(),
         Some(Command::Version(version)) => version.run(),
     }
 }

@@ -1,13 +1,14 @@
 //! `wattle run`: the daemon.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use argh::FromArgs;
 
-use super::{Exit, check, complain, default_config, logging};
+use super::{Exit, answer, check, complain, default_config, keys, logging};
 use crate::config::check::log_problem;
-use crate::config::load::{Loaded, load};
-use crate::daemon::{self, Options};
+use crate::config::load::{Loaded, load, load_or_make};
+use crate::config::report::Report;
+use crate::daemon::{self, Options, Reading};
 
 /// Run the node until it is told to stop.
 #[derive(FromArgs)]
@@ -35,7 +36,16 @@ impl Run {
         if let Some(message) = self.log.as_deref().and_then(log_problem) {
             return complain(Exit::Usage, &format!("--log: {message}"));
         }
-        let Loaded { report, plan, log } = load(&self.config);
+        let mut made = None;
+        let mut make_key = |path: &Path| {
+            let (key, pem) = keys::make_if_missing(path)?;
+            made = Some((path.to_owned(), key));
+            Ok(pem)
+        };
+        let Loaded { report, plan, log, files } = load_or_make(&self.config, Some(&mut make_key));
+        if let Some((path, key)) = made {
+            answer(Exit::Fine, &format!("made the key file {}\n{}", path.display(), keys::shown(&key)));
+        }
         // An environment that is wrong does not keep a router from starting.
         let environment = std::env::var("WATTLE_LOG").ok().filter(|filter| !filter.is_empty());
         let wrong = environment.as_deref().and_then(log_problem);
@@ -58,9 +68,23 @@ impl Run {
         for warning in &report.warnings {
             log::warn!("{warning}");
         }
-        match daemon::run(plan, Options { resolv_conf: self.resolv_conf, hosts: self.hosts }) {
+        let config = self.config;
+        let source = Box::new(move || {
+            let Loaded { report, plan, files, .. } = load(&config);
+            Reading { plan: plan.ok_or_else(|| summary(&report)), files }
+        });
+        match daemon::run(plan, files, source, Options { resolv_conf: self.resolv_conf, hosts: self.hosts }) {
             Ok(()) => Exit::Fine,
             Err(error) => complain(Exit::Problem, &error.to_string()),
         }
+    }
+}
+
+/// The first of the errors, and how many more there are.
+fn summary(report: &Report) -> String {
+    let first = report.errors.first().map_or_else(|| "it cannot be read".to_owned(), ToString::to_string);
+    match report.errors.len() {
+        0 | 1 => first,
+        count => format!("{count} errors, the first: {first}"),
     }
 }

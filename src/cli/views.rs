@@ -181,7 +181,7 @@ impl Path {
                 let exit = if text::is_lost(&report) { Exit::Problem } else { Exit::Fine };
                 if self.json { answer_json(exit, &report) } else { answer(exit, &text::path(&report, WIDTH)) }
             }
-            Ok(Answer::Snapshot(_) | Answer::Error { .. }) => foreign(),
+            Ok(Answer::Snapshot(_) | Answer::Done { .. } | Answer::Error { .. }) => foreign(),
             Err(exit) => exit,
         }
     }
@@ -190,7 +190,7 @@ impl Path {
 fn with_snapshot(socket: PathBuf, show: impl FnOnce(Snapshot) -> Exit) -> Exit {
     match ask(socket, Request::Snapshot) {
         Ok(Answer::Snapshot(snapshot)) => show(*snapshot),
-        Ok(Answer::Path(_) | Answer::Error { .. }) => foreign(),
+        Ok(Answer::Path(_) | Answer::Done { .. } | Answer::Error { .. }) => foreign(),
         Err(exit) => exit,
     }
 }

@@ -25,25 +25,37 @@ pub struct Loaded {
     pub plan: Option<Plan>,
     /// The filter of log levels, if the file has one.
     pub log: Option<String>,
+    /// What was read, or would have been: the configuration and its registry.
+    pub files: Vec<PathBuf>,
 }
+
+/// Makes a key file where there is none, and gives its content.
+pub type MakeKey<'a> = &'a mut dyn FnMut(&Path) -> io::Result<Zeroizing<Vec<u8>>>;
 
 /// Reads the file at `path` and everything it names, and reports every problem there is.
 pub fn load(path: &Path) -> Loaded {
+    load_or_make(path, None)
+}
+
+/// [`load`], making the key file if there is none.
+pub fn load_or_make(path: &Path, make_key: Option<MakeKey<'_>>) -> Loaded {
+    let mut files = vec![path.to_owned()];
     let mut report = Report::default();
     let shown = path.display().to_string();
     let place = Place::file(&shown);
     let folder = path.parent().map_or(PathBuf::new(), Path::to_owned);
     let Some(root) = read_json(path, &place, "the configuration", &mut report) else {
-        return Loaded { report, plan: None, log: None };
+        return Loaded { report, plan: None, log: None, files };
     };
     let file = file::decode(&root, &shown, &mut report);
-    let key = file.private_key.as_ref().and_then(|name| private_key(name, &folder, &mut report));
+    let key = file.private_key.as_ref().and_then(|name| private_key(name, &folder, make_key, &mut report));
     let registry = file.registry.as_ref().map(|name| registry(name, &folder, &mut report));
+    files.extend(file.registry.as_ref().map(|name| folder.join(&name.value)));
     let log = file.log.as_ref().map(|log| log.value.clone());
     let input = Input { place, file, key, registry, folder, hardware_aes: hardware_aes() };
     let plan = check::check(input, &mut report);
     report.sort(&shown);
-    Loaded { report, plan, log }
+    Loaded { report, plan, log, files }
 }
 
 fn read_json(path: &Path, place: &Place, what: &str, report: &mut Report) -> Option<Value> {
@@ -93,7 +105,12 @@ fn registry(name: &At<String>, folder: &Path, report: &mut Report) -> Vec<Node> 
     }
 }
 
-fn private_key(name: &At<String>, folder: &Path, report: &mut Report) -> Option<PrivateKey> {
+fn private_key(
+    name: &At<String>,
+    folder: &Path,
+    make_key: Option<MakeKey<'_>>,
+    report: &mut Report,
+) -> Option<PrivateKey> {
     if keyfile::parse_private(name.value.as_bytes()).is_ok() {
         // Its value must not appear anywhere.
         report.error(&name.place, "holds a key: put the key into a file of its own, and the file's name here");
@@ -105,9 +122,17 @@ fn private_key(name: &At<String>, folder: &Path, report: &mut Report) -> Option<
         return None;
     }
     let path = folder.join(&name.value);
-    let octets = match read(&path) {
-        Ok(octets) => Zeroizing::new(octets),
-        Err(error) => {
+    let octets = match (read(&path).map(Zeroizing::new), make_key) {
+        (Ok(octets), _) => octets,
+        (Err(error), Some(make)) if error.kind() == io::ErrorKind::NotFound => match make(&path) {
+            Ok(octets) => octets,
+            Err(error) => {
+                let message = format!("there is no key file {shown}, and it cannot be made: {}", reason(&error));
+                report.error(&name.place, message);
+                return None;
+            }
+        },
+        (Err(error), _) => {
             let hint =
                 if error.kind() == io::ErrorKind::NotFound { " (make one with: wattle keygen FILE)" } else { "" };
             report.error(&name.place, format!("cannot read the key file {shown}: {}{hint}", reason(&error)));

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::future::poll_fn;
 use std::io;
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -19,6 +20,7 @@ use smol::{LocalExecutor, Timer, future};
 use super::clock::Clock;
 use super::errors::{Trouble, reason};
 use super::link;
+use super::reload::{Lookout, Reloader, Source};
 use crate::config::plan::Plan;
 use crate::node::{Node, Output};
 use crate::os::kernel::Kernel;
@@ -29,7 +31,7 @@ use crate::os::udp::{Batch, Udp};
 use crate::os::words;
 use crate::path::Path;
 use crate::prefix::Prefix;
-use crate::status::model::{Answer, Request};
+use crate::status::model::{Answer, Request, State};
 use crate::status::server::Server;
 use crate::time::Time;
 
@@ -59,6 +61,12 @@ struct Driver<'a> {
     /// What has come since the last round.
     answers: Vec<Resolved>,
     terminated: bool,
+    reloader: &'a Reloader<'a>,
+    lookout: Lookout,
+    /// SIGHUP came.
+    hung_up: bool,
+    /// `wattle reload` was served: the node has outputs.
+    reloaded: Pin<Box<Receiver<()>>>,
     /// When to try to make the device again, and how long to wait after that.
     reopen: Option<(Instant, Duration)>,
     timer: Timer,
@@ -67,11 +75,19 @@ struct Driver<'a> {
 }
 
 /// Runs the node until a signal ends it, then takes leave of the peers and of the system.
-pub(super) async fn drive(plan: Plan, seed: [u8; 32], system: System, server: Server) {
+pub(super) async fn drive(
+    plan: Plan,
+    seed: [u8; 32],
+    system: System,
+    server: Server,
+    (files, source): (Vec<PathBuf>, Source),
+) {
     let clock = Clock::start();
     let node = RefCell::new(Node::new(plan.clone(), seed, clock.now()));
     let executor = LocalExecutor::new();
     let (resolver_out, resolved) = channel::unbounded();
+    let (reload_out, reloaded) = channel::bounded(1);
+    let reloader = Reloader::new(&node, clock, source, files);
     let mut driver = Driver {
         plan: &plan,
         node: &node,
@@ -84,13 +100,27 @@ pub(super) async fn drive(plan: Plan, seed: [u8; 32], system: System, server: Se
         resolver_out,
         answers: Vec::new(),
         terminated: false,
+        reloader: &reloader,
+        lookout: Lookout::new(reloader.files()),
+        hung_up: false,
+        reloaded: Box::pin(reloaded),
         reopen: None,
         timer: Timer::never(),
         batch: Batch::new(),
         packet: vec![0; PACKET].into(),
     };
     // The loop borrows the node only between awaits, so the server always finds it free.
-    let serve = server.serve(|request| answer(&node.borrow(), clock.now(), &request));
+    let serve = server.serve(|request| match request {
+        Request::Reload => {
+            let (fine, message) = reloader.reload("wattle reload");
+            // Full means that the loop is about to look anyway.
+            let _ = reload_out.try_send(());
+            Answer::Done { fine, message }
+        }
+        other @ (Request::Snapshot | Request::Path { .. } | Request::Health) => {
+            answer(&node.borrow(), clock.now(), &other)
+        }
+    });
     future::or(serve, executor.run(driver.run())).await;
 }
 
@@ -123,6 +153,11 @@ impl Driver<'_> {
         if self.reopen.is_some_and(|(at, _)| at <= Clock::instant()) {
             self.reopen_tun();
         }
+        let hung_up = std::mem::take(&mut self.hung_up);
+        if hung_up || self.lookout.take_due() {
+            self.reloader.reload(if hung_up { "SIGHUP" } else { "the file has changed" });
+            self.after_reload();
+        }
     }
 
     /// At most one batch from each source; `true` if one of them may have more.
@@ -146,6 +181,11 @@ impl Driver<'_> {
             self.drain();
         }
         self.system.udp.is_ready() || self.system.tun.as_ref().is_some_and(Tun::is_ready)
+    }
+
+    fn after_reload(&mut self) {
+        self.lookout.set(self.reloader.files());
+        self.drain();
     }
 
     fn take_datagrams(&mut self) {
@@ -333,7 +373,7 @@ impl Driver<'_> {
         let node = self.node.borrow().poll_timeout().and_then(|(at, _)| self.clock.at(at));
         let kernel = self.system.kernel.as_ref().and_then(Kernel::deadline);
         let reopen = self.reopen.map(|(at, _)| at);
-        [node, kernel, reopen].into_iter().flatten().min()
+        [node, kernel, reopen, self.lookout.deadline()].into_iter().flatten().min()
     }
 
     /// Learns what is ready; waits for it, or for the deadline, unless there is more to do anyway.
@@ -350,10 +390,13 @@ impl Driver<'_> {
         while let Some(signal) = self.system.signals.poll(context) {
             match signal {
                 Signal::Terminate => self.terminated = true,
-                Signal::Hangup => {
-                    log::info!("SIGHUP: the configuration is read at the start only; restart to change it")
-                }
+                Signal::Hangup => self.hung_up = true,
             }
+            ready = true;
+        }
+        ready |= self.lookout.poll(context);
+        while let Poll::Ready(Some(())) = self.reloaded.as_mut().poll_next(context) {
+            self.after_reload();
             ready = true;
         }
         while let Poll::Ready(Some(answer)) = self.resolved.as_mut().poll_next(context) {
@@ -383,6 +426,8 @@ impl Driver<'_> {
 
 fn answer(node: &Node, now: Time, request: &Request) -> Answer {
     match request {
+        Request::Health => health(node, now),
+        Request::Reload => Answer::Error { message: "not by this way".to_owned() },
         Request::Snapshot => Answer::Snapshot(Box::new(node.snapshot(now))),
         Request::Path { to, from } => {
             let source = from.as_deref().map(str::parse).transpose();
@@ -395,6 +440,21 @@ fn answer(node: &Node, now: Time, request: &Request) -> Answer {
     }
 }
 
+/// Whoever gets this answer knows that the process lives; a timer that is long overdue means that its loop does not.
+fn health(node: &Node, now: Time) -> Answer {
+    match node.poll_timeout() {
+        Some((at, what)) if now.since(at) > OVERDUE => {
+            Answer::Done { fine: false, message: format!("stuck: {what} is {} s late", now.since(at).as_secs()) }
+        }
+        Some(_) | None => {
+            let peers = node.snapshot(now).peers;
+            let up = peers.iter().filter(|peer| peer.state == State::Up).count();
+            Answer::Done { fine: true, message: format!("alive, {up} of {} peers up", peers.len()) }
+        }
+    }
+}
+
+const OVERDUE: Duration = Duration::from_secs(10);
 /// Room for the largest packet that the device can hand over.
 const PACKET: usize = 65536;
 const INNER_BATCH: usize = 32;

@@ -6,6 +6,7 @@
 mod clock;
 mod driver;
 mod errors;
+mod reload;
 
 use std::io;
 use std::path::PathBuf;
@@ -20,6 +21,7 @@ use crate::os::udp::{OpenError, Udp};
 use crate::os::words;
 use crate::path::SocketId;
 use crate::status::server::{BindError, Server};
+pub use reload::{Reading, Source};
 
 /// What is not the configuration's to say.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,11 +50,12 @@ pub enum StartError {
     Signals(io::Error),
 }
 
-/// Runs until SIGTERM or SIGINT. Log lines go to [`log`].
+/// Runs until SIGTERM or SIGINT. Log lines go to [`log`]. `source` reads the configuration again when it has changed, from
+/// `files` or others by then.
 ///
 /// # Errors
 /// What kept it from starting. Nothing of ours is left in the system then.
-pub fn run(plan: Plan, options: Options) -> Result<(), StartError> {
+pub fn run(plan: Plan, files: Vec<PathBuf>, source: Source, options: Options) -> Result<(), StartError> {
     // Before smol starts its helper thread, which must not take the signals.
     let signals = Signals::open().map_err(StartError::Signals)?;
     let seed = Rng::from_os()?.array();
@@ -73,7 +76,7 @@ pub fn run(plan: Plan, options: Options) -> Result<(), StartError> {
     announce(&plan, tun.as_ref());
     let resolver = Resolver { hosts: options.hosts, resolv_conf: options.resolv_conf, mark: plan.kernel.mark };
     let system = driver::System { udp, tun, kernel, resolver, signals };
-    smol::block_on(driver::drive(plan, seed, system, server));
+    smol::block_on(driver::drive(plan, seed, system, server, (files, source)));
     Ok(())
 }
 

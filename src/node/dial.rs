@@ -38,8 +38,12 @@ pub(crate) struct Dial {
     fresh: bool,
     /// The source port was changed since the last failure.
     moved: bool,
+    /// Sessions in a row that were lost as soon as they stood.
+    flaps: u32,
 }
 
+/// A session that lasted so long was no mistake.
+const STEADY: Duration = Duration::from_secs(30);
 const LONGEST_WAIT: u32 = 45;
 /// A resolver that comes back is noticed soon: asking costs little.
 const LONGEST_NAME_WAIT: u32 = 12;
@@ -63,6 +67,7 @@ impl Dial {
             next: Some(first),
             fresh: false,
             moved: false,
+            flaps: 0,
         }
     }
 
@@ -129,9 +134,10 @@ impl Dial {
         }
     }
 
+    /// Another port is used from the next try on, which is now if one was waiting for it.
     pub(crate) fn use_socket(&mut self, now: Time, socket: SocketId) {
         self.socket = socket;
-        self.next = Some(now);
+        self.next = self.next.map(|_| now);
     }
 
     /// A new port is being opened: not before `until`.
@@ -165,7 +171,17 @@ impl Dial {
         self.restart(now);
     }
 
-    /// The session is lost: try again at once.
+    /// The session is lost after this time: try again at once. If it keeps being lost as soon as it stands, later and later:
+    /// two ends that undo each other's sessions must not do so as fast as the network goes.
+    pub(crate) fn lost(&mut self, now: Time, lasted: Duration, rng: &mut Rng) {
+        self.restart(now);
+        self.flaps = if lasted < STEADY { self.flaps.saturating_add(1) } else { 0 };
+        if self.flaps > 1 {
+            self.next = Some(now + wait(self.flaps - 2, LONGEST_WAIT, rng));
+        }
+    }
+
+    /// Try again at once.
     pub(crate) fn restart(&mut self, now: Time) {
         self.fresh = false;
         self.next = Some(now);
@@ -182,14 +198,18 @@ impl Dial {
     }
 
     fn fail(&mut self, now: Time, longest: u32, rng: &mut Rng) {
-        let seconds = 1u32.checked_shl(self.failures).unwrap_or(longest).min(longest);
+        let pause = wait(self.failures, longest, rng);
         self.failures = self.failures.saturating_add(1);
         self.fresh = false;
         self.moved = false;
-        // ± 20 %: peers that lost the same router do not come back in step.
-        let millis = seconds * 800 + rng.below(seconds * 400 + 1);
-        self.next = Some(now + Duration::from_millis(u64::from(millis)));
+        self.next = Some(now + pause);
     }
+}
+
+/// Doubles with every failure; ± 20 %, so that peers that lost the same router do not come back in step.
+fn wait(failures: u32, longest: u32, rng: &mut Rng) -> Duration {
+    let seconds = if failures < 6 { (1u32 << failures).min(longest) } else { longest };
+    Duration::from_millis(u64::from(seconds * 800 + rng.below(seconds * 400 + 1)))
 }
 
 #[cfg(test)]

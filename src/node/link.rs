@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::dial::Dial;
 use crate::ike::endpoint::{Reason, Role, SaId};
-use crate::path::{LinkId, Path, PeerId};
+use crate::path::{LinkId, Path, PeerId, SocketId};
 use crate::plane::LinkCount;
 use crate::status::model::State;
 use crate::time::Time;
@@ -42,6 +42,10 @@ pub(crate) struct Session {
     /// When an IKE message last verified.
     pub(crate) ike_heard: Time,
     pub(crate) probed: Option<Time>,
+    /// It wears out, and its Child SAs are being rekeyed: when to try for a new session, unless that is done by then.
+    pub(crate) worn: Option<Time>,
+    /// When the last NAT keepalive left.
+    pub(crate) kept: Option<Time>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -71,6 +75,15 @@ pub(crate) struct Attempt {
     pub(crate) unsent: bool,
 }
 
+/// An inbound SA that was replaced.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Drain {
+    pub(crate) spi: u32,
+    pub(crate) until: Time,
+    /// Where its packets still arrive.
+    pub(crate) socket: Option<SocketId>,
+}
+
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) id: LinkId,
@@ -83,14 +96,14 @@ pub(crate) struct Link {
     /// Where ESP goes.
     pub(crate) path: Option<Path>,
     /// Inbound SAs that were replaced, and when they go.
-    pub(crate) draining: Vec<(u32, Time)>,
+    pub(crate) draining: Vec<Drain>,
     pub(crate) in_babel: bool,
-    /// Half of the sequence numbers are used, and a new Child SA is due.
-    pub(crate) worn: bool,
     /// Why the last try or session ended.
     pub(crate) reason: Option<String>,
     pub(crate) state: State,
     pub(crate) since: Time,
+    /// When a new session was last tried because this one carries nothing.
+    pub(crate) redialled: Option<Time>,
     pub(crate) next_check: Option<Time>,
 }
 
@@ -106,10 +119,10 @@ impl Link {
             path: None,
             draining: Vec::new(),
             in_babel: false,
-            worn: false,
             reason: None,
             state: State::Down,
             since: now,
+            redialled: None,
             next_check: None,
         }
     }
@@ -145,7 +158,7 @@ impl Link {
                     (State::Connecting, Some("connecting".into()))
                 }
                 (_, Some(_)) => (State::Down, Some(self.reason.clone().unwrap_or_else(|| "not tried yet".into()))),
-                (_, None) => (State::Down, self.reason.clone()),
+                (_, None) => (State::Down, Some(self.reason.clone().unwrap_or_else(|| "the session has ended".into()))),
             };
         };
         let Some(child) = session.child() else {
@@ -155,7 +168,14 @@ impl Link {
         if !speaks_babel {
             return (State::Up, None);
         }
-        let silence = now.since(count.heard.unwrap_or(child.since).max(child.since));
+        // A new session after one without data is no news until data comes.
+        let known_silent = self.state == State::NoData;
+        let quiet_since = match count.heard {
+            Some(heard) if known_silent => heard,
+            None if known_silent => self.since,
+            heard => heard.map_or(child.since, |heard| heard.max(child.since)),
+        };
+        let silence = now.since(quiet_since);
         let hears = count.heard.is_some_and(|heard| now.since(heard) <= SILENCE);
         match (hears, deaf) {
             (true, None) => (State::Up, None),
@@ -166,7 +186,7 @@ impl Link {
                 };
                 (State::NoData, Some(format!("data arrives, but the peer hears us not ({how})")))
             }
-            (false, _) if silence <= SILENCE => {
+            (false, _) if silence <= SILENCE && !known_silent => {
                 (State::Connecting, Some("tunnel stands, no data has arrived yet".into()))
             }
             (false, _) => {
@@ -178,22 +198,47 @@ impl Link {
         }
     }
 
+    /// The session has to be replaced unless it is renewed by then.
+    pub(crate) fn wears_out(&mut self, at: Time) {
+        if let Some(session) = &mut self.session {
+            session.worn = Some(at);
+            self.next_check = Some(self.next_check.map_or(at, |next| next.min(at)));
+        }
+    }
+
+    /// The sockets that this link sends from or still receives on.
+    pub(crate) fn sockets(&self) -> impl Iterator<Item = SocketId> + '_ {
+        let dial = self.dial.as_ref().map(|dial| dial.socket);
+        let attempt = self.attempt.map(|attempt| attempt.path.socket);
+        let path = self.path.filter(|_| self.session.is_some()).map(|path| path.socket);
+        [dial, attempt, path].into_iter().flatten().chain(self.draining.iter().filter_map(|drain| drain.socket))
+    }
+
     /// When something about this link is next due, other than its dialling.
     pub(crate) fn next_timer(&self) -> Option<Time> {
         let attempt = self.attempt.map(|attempt| attempt.until);
-        let drain = self.draining.iter().map(|(_, until)| *until).min();
+        let drain = self.draining.iter().map(|drain| drain.until).min();
         let dial = self.dial.as_ref().and_then(Dial::next);
         [attempt, drain, dial, self.next_check].into_iter().flatten().min()
     }
 }
 
-/// A failed try in one sentence, with what happens next.
+/// A failed try in one sentence, with room for what happens next.
 pub(crate) fn failure(reason: &Reason) -> String {
-    let mut text = reason.to_string();
-    if text.len() > 140 {
-        let cut = (0..=137).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    clipped(reason.to_string(), SENTENCE)
+}
+
+/// At most `limit` octets of a text, the end replaced by dots.
+pub(crate) fn clipped(mut text: String, limit: usize) -> String {
+    if text.len() > limit {
+        let cut = (0..=limit.saturating_sub(3)).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
         text.truncate(cut);
         text.push_str("...");
     }
     text
 }
+
+/// What a person reads is one line of a terminal or of a log.
+pub(crate) const LINE: usize = 160;
+/// A reason, before ", next in 45 s" or "last session: " is added.
+pub(crate) const SENTENCE: usize = 140;

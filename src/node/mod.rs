@@ -6,11 +6,14 @@
 //! 3. Sleep until [`Node::poll_timeout`], or an input; call [`Node::handle_timeout`] when the time has come.
 //!
 //! Rooms: `dial` (when a peer is tried), `link` (one tunnel), `sessions` (what IKE reports), `upkeep` (timers of links),
-//! `tables` (Fib and kernel routes), `snapshot` (what a person sees), `ident` (derived names).
+//! `tables` (Fib and kernel routes), `snapshot` (what a person sees), `reload` (a new plan), `ident` (derived names).
 
 mod dial;
 mod ident;
 mod link;
+mod links;
+mod peers;
+mod reload;
 mod sessions;
 mod snapshot;
 mod tables;
@@ -32,7 +35,11 @@ use crate::time::Time;
 use crate::wire::ip::udp6_packet;
 use crate::wire::udpencap::{self, Kind};
 use dial::Dial;
-use link::Link;
+use link::{Link, clipped};
+use links::Links;
+use peers::Peers;
+use reload::Applied;
+pub use reload::Reloaded;
 use sessions::Refusals;
 use snapshot::Rate;
 
@@ -61,6 +68,8 @@ pub enum Output {
 
 pub struct Node {
     plan: Plan,
+    peers: Peers,
+    applied: Applied,
     started: Time,
     rng: Rng,
     ike: Endpoint,
@@ -68,7 +77,7 @@ pub struct Node {
     plane: Plane,
     egress: Egress,
     outputs: VecDeque<Output>,
-    links: BTreeMap<LinkId, Link>,
+    links: Links,
     next_link: u32,
     /// Why a peer without any link is not up, and since when.
     absent: BTreeMap<PeerId, (Option<String>, Time)>,
@@ -82,6 +91,10 @@ pub struct Node {
     /// Send errors by the system's word for them.
     send_errors: BTreeMap<String, u64>,
     rate: Rate,
+    /// Octets in and out of sessions that have ended.
+    past_octets: (u64, u64),
+    /// No further port could be opened, and that was said.
+    short_of_ports: bool,
     tables_built: u64,
 }
 
@@ -102,7 +115,8 @@ impl Node {
             rekey: plan.rekey,
         };
         let mut ike = Endpoint::new(settings, ike::endpoint::Limits::default(), rng.fork(), now);
-        for (id, peer) in peers(&plan) {
+        let peers = Peers::new(&plan.peers);
+        for (id, peer) in peers.iter() {
             ike.add_peer(id, &peer.name, peer.public_key);
         }
         let own_key = plan.private_key.public();
@@ -113,7 +127,7 @@ impl Node {
         let mut babel = Speaker::new(settings, rng.fork(), now);
         let mut plane = Plane::new(plan.tun.as_ref().map_or(RELAY_MTU, |tun| tun.mtu));
         let addresses: Vec<IpAddr> = plan.tun.iter().flat_map(|tun| &tun.addresses).map(ipnet::IpNet::addr).collect();
-        babel.announce(now, addresses.iter().copied().map(Prefix::host).chain(plan.announce.iter().copied()).collect());
+        babel.announce(now, own_prefixes(&plan));
         plane.set_addresses(addresses);
         plane.set_tun(plan.tun.is_some());
 
@@ -122,8 +136,10 @@ impl Node {
             ike.set_port(*socket, *port);
         }
         let next_socket = u16::try_from(plan.listen.len()).unwrap_or(u16::MAX);
-        let absent = peers(&plan).map(|(id, _)| (id, (None, now))).collect();
+        let absent = peers.iter().map(|(id, _)| (id, (None, now))).collect();
         let mut node = Node {
+            peers,
+            applied: Applied { at: now, problem: None, needs_restart: Vec::new() },
             started: now,
             rng,
             ike,
@@ -131,7 +147,7 @@ impl Node {
             plane,
             egress: Egress::default(),
             outputs: VecDeque::new(),
-            links: BTreeMap::new(),
+            links: Links::default(),
             next_link: 0,
             absent,
             next_socket,
@@ -141,6 +157,8 @@ impl Node {
             refusals: Refusals::default(),
             send_errors: BTreeMap::new(),
             rate: Rate::default(),
+            past_octets: (0, 0),
+            short_of_ports: false,
             tables_built: 0,
             plan,
         };
@@ -177,13 +195,11 @@ impl Node {
 
     /// The answer to [`Output::Resolve`]; the error is a sentence for the user ("no answer from 192.0.2.53").
     pub fn handle_resolved(&mut self, now: Time, name: &str, result: Result<Vec<IpAddr>, String>) {
-        for link in self.links.values_mut() {
-            let Some(dial) = &mut link.dial else { continue };
-            if !matches!(&dial.endpoint.host, plan::Host::Name(own) if own == name) {
-                continue;
-            }
+        let named = |dial: &Dial| matches!(&dial.endpoint.host, plan::Host::Name(own) if own == name);
+        for id in self.links.ids(|link| link.dial.as_ref().is_some_and(named)) {
+            let Some(Link { dial: Some(dial), reason, .. }) = self.links.get_mut(&id) else { continue };
             if let Err(error) = &result {
-                link.reason = Some(format!("cannot resolve {name}: {error}"));
+                *reason = Some(clipped(format!("cannot resolve {name}: {error}"), link::SENTENCE));
             }
             dial.resolved(now, &result, &mut self.rng);
         }
@@ -195,15 +211,18 @@ impl Node {
     pub fn handle_socket(&mut self, now: Time, socket: SocketId, result: Result<u16, String>) {
         match result {
             Ok(port) => {
+                self.short_of_ports = false;
                 self.ports.insert(socket, port);
                 self.ike.set_port(socket, port);
                 match self.opening.remove(&socket).and_then(|id| self.links.get_mut(&id)) {
                     Some(Link { dial: Some(dial), .. }) => dial.use_socket(now, socket),
-                    Some(_) | None => self.release_socket(socket),
+                    Some(_) | None => self.release_sockets(),
                 }
             }
             Err(error) => {
-                log::warn!("no further UDP port: {error}");
+                if !std::mem::replace(&mut self.short_of_ports, true) {
+                    log::warn!("no further UDP port: {error}; peers are dialled from the old ones");
+                }
                 if let Some(Link { dial: Some(dial), .. }) =
                     self.opening.remove(&socket).and_then(|id| self.links.get_mut(&id))
                 {
@@ -220,16 +239,16 @@ impl Node {
         if self.send_errors.len() < SEND_ERROR_KINDS || self.send_errors.contains_key(error) {
             *self.send_errors.entry(error.to_owned()).or_default() += 1;
         }
-        for link in self.links.values_mut() {
-            // Nothing has left, so nothing is worth waiting for: the next address may be reachable.
-            if let Some(attempt) = &mut link.attempt
-                && attempt.path.remote == path.remote
-            {
+        let trying = |link: &Link| link.attempt.is_some_and(|attempt| attempt.path.remote == path.remote);
+        for id in self.links.ids(trying) {
+            if let Some(Link { attempt: Some(attempt), reason, .. }) = self.links.get_mut(&id) {
+                // Nothing has left, so nothing is worth waiting for: the next address may be reachable.
                 attempt.unsent = true;
-                link.reason = Some(format!("cannot send to {}: {error}", path.remote));
                 attempt.until = attempt.until.min(now + Duration::from_secs(1));
+                *reason = Some(clipped(format!("cannot send to {}: {error}", path.remote), link::SENTENCE));
             }
         }
+        self.links.rearm();
     }
 
     /// The daemon dropped something: counted under this reason.
@@ -239,7 +258,7 @@ impl Node {
 
     /// When to call [`Node::handle_timeout`], and what for.
     pub fn poll_timeout(&self) -> Option<(Time, &'static str)> {
-        let links = self.links.values().filter_map(Link::next_timer).min().map(|at| (at, "link"));
+        let links = self.links.next_timer().map(|at| (at, "link"));
         [self.ike.poll_timeout(), self.babel.poll_timeout(), links].into_iter().flatten().min_by_key(|(at, _)| *at)
     }
 
@@ -251,7 +270,9 @@ impl Node {
             self.babel.handle_timeout(now);
         }
         self.run_links(now);
-        self.rate.sample(now, self.octets());
+        if self.rate.is_due(now) {
+            self.rate.sample(now, self.octets());
+        }
         self.settle(now);
     }
 
@@ -291,6 +312,7 @@ impl Node {
             }
         }
         self.send_ike();
+        self.links.rearm();
     }
 
     fn handle_control(&mut self, now: Time, control: Control) {
@@ -322,14 +344,8 @@ impl Node {
 
     fn add_dialled_links(&mut self, now: Time) {
         let mut first = now;
-        let wanted: Vec<_> = peers(&self.plan)
-            .flat_map(|(id, peer)| peer.endpoints.iter().map(move |endpoint| (id, endpoint.clone(), peer.pin_port)))
-            .collect();
-        for (peer, endpoint, pinned) in wanted {
-            let dial = Dial::new(endpoint, pinned, SocketId(0), first);
-            self.add_link(now, peer, Some(dial));
-            // A registry of hundreds does not start with hundreds of key exchanges in one tick.
-            first += Duration::from_millis(10);
+        for peer in self.peers.iter().map(|(id, _)| id).collect::<Vec<_>>() {
+            self.dial_endpoints(now, &mut first, peer);
         }
     }
 
@@ -337,7 +353,7 @@ impl Node {
         let id = LinkId(self.next_link);
         self.next_link = self.next_link.wrapping_add(1);
         let address = self.link_address(peer, id);
-        self.links.insert(id, Link::new(id, peer, address, dial, now));
+        self.links.insert(Link::new(id, peer, address, dial, now));
         id
     }
 
@@ -346,7 +362,7 @@ impl Node {
     }
 
     fn peer(&self, id: PeerId) -> &plan::Peer {
-        &self.plan.peers[id.0 as usize]
+        &self.peers[id]
     }
 
     /// A number that changes with every forwarding table, for the simulation.
@@ -376,7 +392,7 @@ impl Node {
 
     fn octets(&self) -> (u64, u64) {
         let counts = self.links.keys().filter_map(|id| self.plane.link(*id));
-        counts.fold((0, 0), |(inn, out), count| (inn + count.octets_in, out + count.octets_out))
+        counts.fold(self.past_octets, |(inn, out), count| (inn + count.octets_in, out + count.octets_out))
     }
 }
 
@@ -385,6 +401,8 @@ const BABEL_PORT: u16 = 6696;
 /// CS6, network control.
 const BABEL_CLASS: u8 = 0xc0;
 
-fn peers(plan: &Plan) -> impl Iterator<Item = (PeerId, &plan::Peer)> {
-    (0..).map(PeerId).zip(&plan.peers)
+/// What this node originates: its own addresses, and the prefixes behind it.
+fn own_prefixes(plan: &Plan) -> Vec<Prefix> {
+    let addresses = plan.tun.iter().flat_map(|tun| &tun.addresses).map(ipnet::IpNet::addr);
+    addresses.map(Prefix::host).chain(plan.announce.iter().copied()).collect()
 }

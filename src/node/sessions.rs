@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 
 use super::Node;
-use super::link::{self, Attempt, ChildInfo, DRAIN, HANDSHAKE, Session};
+use super::link::{self, Attempt, ChildInfo, DRAIN, Drain, HANDSHAKE, LINE, SENTENCE, Session, clipped};
 use crate::child_sa::ChildSa;
 use crate::ike::endpoint::{Event, Reason, Role, SaId};
 use crate::path::{LinkId, Path, PeerId};
@@ -17,6 +17,10 @@ use crate::time::Time;
 
 /// Links that a peer dialled, at most: more than its paths to us can sensibly be.
 const ACCEPTED_LINKS: usize = 8;
+/// A new session that could not be had is tried for again after this.
+const REFRESH_AGAIN: std::time::Duration = std::time::Duration::from_secs(60);
+/// Of a stranger's name, so much is shown.
+const NAME: usize = 64;
 /// A refusal is not asked for again before this (a wrong key does not mend itself).
 const AFTER_REFUSAL: std::time::Duration = std::time::Duration::from_secs(10);
 
@@ -44,7 +48,7 @@ impl Node {
             Event::ChildDown { sa, spi_in, reason } => self.child_down(now, sa, spi_in, &reason),
             Event::Closed { sa, reason, .. } => self.closed(now, sa, &reason),
             Event::Heard { sa, path } => self.heard(now, sa, path),
-            Event::Refused { from, name, reason } => self.refusals.add(now, from.remote.ip(), name, reason.to_string()),
+            Event::Refused { from, name, reason } => self.refused(now, from.remote.ip(), name, &reason),
         }
     }
 
@@ -56,52 +60,59 @@ impl Node {
         link.attempt = Some(Attempt { sa, path, started: now, until: now + patience, unsent: false });
     }
 
-    /// The sequence numbers of a link's Child SA begin to run out: another one, before they do.
+    /// The sequence numbers of a link's Child SA begin to run out: another one, before they do. The plane says so once; if it
+    /// is not done by the next try, a new session does as well.
     pub(super) fn worn(&mut self, now: Time, id: LinkId) {
-        if let Some(link) = self.links.get_mut(&id)
-            && let Some(session) = &link.session
-        {
-            link.worn = true;
-            self.ike.rekey_children(now, session.sa);
-        }
+        let Some(link) = self.links.get_mut(&id) else { return };
+        let Some(session) = &link.session else { return };
+        self.ike.rekey_children(now, session.sa);
+        link.wears_out(now + REFRESH_AGAIN);
     }
 
     /// The peer will not rekey: a new session does as well.
     fn rekey_refused(&mut self, now: Time, sa: SaId, ike: bool, reason: &Reason) {
-        let Some(link) = self.link_of(sa) else { return };
-        let (id, worn) = (link.id, link.worn);
-        log::info!("{}: {reason}", self.plan.peers[link.peer.0 as usize].name);
+        let Some(link) = self.links.with_session(sa) else { return };
+        log::info!("{}: {reason}", self.peers[link.peer].name);
+        let worn = link.session.as_ref().is_some_and(|session| session.worn.is_some());
+        let id = link.id;
         if worn || ike {
             self.refresh(now, id);
         }
     }
 
     fn rekeyed(&mut self, sa: SaId, suite: String) {
-        let Some(link) = self.link_of(sa) else { return };
-        log::debug!("{}: IKE SA rekeyed, {suite}", self.plan.peers[link.peer.0 as usize].name);
-        let id = link.id;
-        if let Some(session) = self.links.get_mut(&id).and_then(|link| link.session.as_mut()) {
+        let Some(link) = self.links.with_session(sa) else { return };
+        log::debug!("{}: IKE SA rekeyed, {suite}", self.peers[link.peer].name);
+        if let Some(session) = &mut link.session {
             session.suite = suite;
         }
     }
 
-    /// The link whose session this is.
-    fn link_of(&self, sa: SaId) -> Option<&link::Link> {
-        self.links.values().find(|link| link.session.as_ref().is_some_and(|session| session.sa == sa))
-    }
-
-    /// Replaces a link's session.
-    fn refresh(&mut self, now: Time, id: LinkId) {
-        if let Some(link) = self.links.get(&id)
-            && link.attempt.is_none()
-            && let Some(path) = link.path
-        {
+    /// Replaces a link's session, by as many tries as it takes.
+    pub(super) fn refresh(&mut self, now: Time, id: LinkId) {
+        let Some(link) = self.links.get_mut(&id) else { return };
+        let (Some(_), Some(path)) = (&link.session, link.path) else { return };
+        link.wears_out(now + REFRESH_AGAIN);
+        if link.attempt.is_none() {
             self.connect(now, id, path);
         }
     }
 
+    /// Somebody was refused. If he calls himself one of our peers, that is the best guess at why that peer is not here.
+    fn refused(&mut self, now: Time, from: IpAddr, name: Option<String>, reason: &Reason) {
+        let name = name.map(|name| clipped(name, NAME));
+        let reason = clipped(reason.to_string(), SENTENCE);
+        let peer = name.as_ref().and_then(|name| self.peers.named(name));
+        if let Some((told, _)) = peer.and_then(|peer| self.absent.get_mut(&peer)) {
+            *told = Some(clipped(format!("call from {from} refused: {reason}"), LINE));
+        }
+        self.refusals.add(now, from, name, reason);
+    }
+
     fn established(&mut self, now: Time, new: Established) {
-        let Some(id) = self.link_for(now, &new) else {
+        // It may have left the configuration while the event was under way.
+        let known = self.peers.contains(new.peer);
+        let Some(id) = known.then(|| self.link_for(now, &new)).flatten() else {
             self.ike.close(now, new.sa);
             return;
         };
@@ -115,10 +126,7 @@ impl Node {
             let crossing = old.role != new.role && new.began <= old.established;
             let new_stays = (new.role == Role::Initiator) == we_are_lower;
             if crossing && !new_stays {
-                log::debug!(
-                    "{}: two sessions crossed, the earlier one stays",
-                    self.plan.peers[new.peer.0 as usize].name
-                );
+                log::debug!("{}: two sessions crossed, the earlier one stays", self.peers[new.peer].name);
                 self.ike.close(now, new.sa);
                 return;
             }
@@ -143,6 +151,8 @@ impl Node {
             child_reason: None,
             ike_heard: now,
             probed: None,
+            worn: None,
+            kept: None,
         });
         link.path = Some(new.path);
         link.reason = None;
@@ -151,6 +161,7 @@ impl Node {
             dial.succeeded();
         }
         self.absent.remove(&new.peer);
+        self.release_sockets();
     }
 
     /// The link that a session belongs to: the one that dialled it, the one between the same hosts, the one that dials the
@@ -179,61 +190,49 @@ impl Node {
             let idle = accepted
                 .into_iter()
                 .find(|id| self.links.get(id).is_some_and(|link| link.state != model::State::Up))?;
-            self.leave_babel(now, idle);
             self.remove_link(now, idle);
         }
         Some(self.add_link(now, new.peer, None))
     }
 
     fn child_up(&mut self, now: Time, sa: SaId, child: &ChildSa, standby: bool) {
-        let Some(link) =
-            self.links.values_mut().find(|link| link.session.as_ref().is_some_and(|session| session.sa == sa))
-        else {
-            return;
-        };
-        let (id, address, peer) = (link.id, link.address, link.peer);
+        let Some(link) = self.links.with_session(sa) else { return };
+        let (id, address) = (link.id, link.address);
         let (Some(session), Some(path)) = (&mut link.session, link.path) else { return };
         let first = session.children.is_empty();
         let info = ChildInfo { spi_in: child.spi_in, spi_out: child.spi_out, cipher: child.cipher.name(), since: now };
         session.children.insert(if standby { 0 } else { session.children.len() }, info);
         session.child_reason = None;
-        link.worn &= standby;
+        if !standby {
+            session.worn = None;
+        }
         let suite = session.suite.clone();
         self.plane.install(id, path, child, standby);
         self.plane.set_link_local(id, address);
-        let peer_plan = self.peer(peer);
+        let name = &self.peers[link.peer].name;
         if first {
-            log::info!("{}: session up, {} over {path}, data {}", peer_plan.name, suite, child.cipher.name());
+            log::info!("{name}: session up, {suite} over {path}, data {}", child.cipher.name());
         } else {
-            log::debug!("{}: another Child SA, data {}", peer_plan.name, child.cipher.name());
+            log::debug!("{name}: another Child SA, data {}", child.cipher.name());
         }
-        let (routes, mtu) = (peer_plan.routes.clone(), self.plan.tun.as_ref().map_or(super::RELAY_MTU, |tun| tun.mtu));
-        if let Some(link) = self.links.get_mut(&id)
-            && !link.in_babel
-        {
-            link.in_babel = true;
-            if routes.is_empty() {
-                self.babel.link_up(now, id, address, mtu);
-            } else {
-                self.babel.set_static(now, id, routes);
-            }
+        match self.links.get(&id) {
+            // What was said under the session before may not have arrived.
+            Some(link) if link.in_babel && first => self.babel.link_renewed(now, id),
+            Some(_) | None => self.join_babel(now, id),
         }
         self.update_state(now, id);
     }
 
     fn child_down(&mut self, now: Time, sa: SaId, spi_in: Option<u32>, reason: &Reason) {
-        let Some(link) =
-            self.links.values_mut().find(|link| link.session.as_ref().is_some_and(|session| session.sa == sa))
-        else {
-            return;
-        };
+        let Some(link) = self.links.with_session(sa) else { return };
         let id = link.id;
         let Some(session) = &mut link.session else { return };
         if let Some(spi_in) = spi_in {
             session.children.retain(|child| child.spi_in != spi_in);
             // What the peer had sealed before is still to come.
             self.plane.retire(id, spi_in);
-            link.draining.push((spi_in, now + DRAIN));
+            let socket = link.path.map(|path| path.socket);
+            link.draining.push(Drain { spi: spi_in, until: now + DRAIN, socket });
         }
         if session.children.is_empty() {
             session.child_reason = Some(link::failure(reason));
@@ -243,22 +242,20 @@ impl Node {
     }
 
     fn child_use(&mut self, sa: SaId, spi_in: u32) {
-        let Some(id) = self.link_of(sa).map(|link| link.id) else { return };
-        let Some(link) = self.links.get_mut(&id) else { return };
+        let Some(link) = self.links.with_session(sa) else { return };
         if let Some(session) = &mut link.session
             && let Some(at) = session.children.iter().position(|child| child.spi_in == spi_in)
         {
             let child = session.children.remove(at);
             session.children.push(child);
-            link.worn = false;
-            self.plane.use_now(id, spi_in);
+            session.worn = None;
+            self.plane.use_now(link.id, spi_in);
         }
     }
 
     fn closed(&mut self, now: Time, sa: SaId, reason: &Reason) {
         let text = link::failure(reason);
-        let with_attempt = self.links.values_mut().find(|link| link.attempt.is_some_and(|attempt| attempt.sa == sa));
-        if let Some(link) = with_attempt {
+        if let Some(link) = self.links.with_attempt(sa) {
             link.attempt = None;
             link.reason = Some(text);
             if let Some(dial) = &mut link.dial
@@ -273,15 +270,14 @@ impl Node {
             self.update_state(now, id);
             return;
         }
-        let with_session =
-            self.links.values().find(|link| link.session.as_ref().is_some_and(|session| session.sa == sa));
-        if let Some(id) = with_session.map(|link| link.id) {
+        if let Some(id) = self.links.with_session(sa).map(|link| link.id) {
             self.session_lost(now, id, text);
         }
     }
 
     /// The session is gone: routing leaves the link at once, and a dialled link is dialled again.
-    fn session_lost(&mut self, now: Time, id: LinkId, reason: String) {
+    pub(super) fn session_lost(&mut self, now: Time, id: LinkId, reason: String) {
+        let established = self.links.get(&id).and_then(|link| link.session.as_ref()).map_or(now, |it| it.established);
         self.drop_session(now, id);
         let Some(link) = self.links.get_mut(&id) else { return };
         link.reason = Some(reason.clone());
@@ -289,7 +285,7 @@ impl Node {
         match &mut link.dial {
             Some(dial) => {
                 if link.attempt.is_none() {
-                    dial.restart(now);
+                    dial.lost(now, now.since(established), &mut self.rng);
                 }
                 self.update_state(now, id);
             }
@@ -307,12 +303,21 @@ impl Node {
     /// Takes the session off the link, its SAs out of the plane, and the link out of routing.
     fn drop_session(&mut self, now: Time, id: LinkId) {
         self.leave_babel(now, id);
-        self.plane.remove_link(id);
+        self.forget_in_plane(id);
         if let Some(link) = self.links.get_mut(&id) {
             link.session = None;
             link.draining.clear();
             link.next_check = None;
         }
+        self.release_sockets();
+    }
+
+    /// What the link has carried stays in the node's sums.
+    fn forget_in_plane(&mut self, id: LinkId) {
+        let count = self.plane.link(id).unwrap_or_default();
+        self.past_octets.0 += count.octets_in;
+        self.past_octets.1 += count.octets_out;
+        self.plane.remove_link(id);
     }
 
     /// The session is replaced: what was sealed under it is still taken for a while.
@@ -321,26 +326,42 @@ impl Node {
         let Some(old) = link.session.take() else { return };
         // Its last one is sent on until the new session has one.
         let last = old.children.last().map(|child| child.spi_in);
+        let socket = link.path.map(|path| path.socket);
         for child in old.children {
-            link.draining.push((child.spi_in, now + DRAIN));
+            link.draining.push(Drain { spi: child.spi_in, until: now + DRAIN, socket });
             if Some(child.spi_in) != last {
                 self.plane.retire(id, child.spi_in);
             }
         }
-        link.worn = false;
         self.ike.close(now, old.sa);
     }
 
-    fn remove_link(&mut self, now: Time, id: LinkId) {
-        if let Some(link) = self.links.remove(&id)
-            && let Some(session) = link.session
-        {
-            self.ike.close(now, session.sa);
+    /// Ends a link with all that is on it: the peer gets a DELETE, and routing leaves it at once.
+    pub(super) fn remove_link(&mut self, now: Time, id: LinkId) {
+        self.leave_babel(now, id);
+        self.opening.retain(|_, link| *link != id);
+        let Some(link) = self.links.remove(&id) else { return };
+        let attempt = link.attempt.map(|attempt| attempt.sa);
+        for sa in attempt.into_iter().chain(link.session.map(|session| session.sa)) {
+            self.ike.close(now, sa);
         }
-        self.plane.remove_link(id);
+        self.forget_in_plane(id);
+        self.release_sockets();
     }
 
-    fn leave_babel(&mut self, now: Time, id: LinkId) {
+    pub(super) fn join_babel(&mut self, now: Time, id: LinkId) {
+        let Some(link) = self.links.get_mut(&id).filter(|link| !link.in_babel) else { return };
+        link.in_babel = true;
+        let routes = &self.peers[link.peer].routes;
+        if routes.is_empty() {
+            let mtu = self.plan.tun.as_ref().map_or(super::RELAY_MTU, |tun| tun.mtu);
+            self.babel.link_up(now, id, link.address, mtu);
+        } else {
+            self.babel.set_static(now, id, routes.clone());
+        }
+    }
+
+    pub(super) fn leave_babel(&mut self, now: Time, id: LinkId) {
         let Some(link) = self.links.get_mut(&id) else { return };
         if std::mem::take(&mut link.in_babel) {
             self.babel.link_down(now, id);
@@ -349,11 +370,7 @@ impl Node {
     }
 
     fn heard(&mut self, now: Time, sa: SaId, path: Path) {
-        let Some(link) =
-            self.links.values_mut().find(|link| link.session.as_ref().is_some_and(|session| session.sa == sa))
-        else {
-            return;
-        };
+        let Some(link) = self.links.with_session(sa) else { return };
         if let Some(session) = &mut link.session {
             session.ike_heard = now;
         }
@@ -375,7 +392,7 @@ impl Node {
         let Some(link) = self.links.get_mut(&id) else { return };
         let Some(session) = &link.session else { return };
         if link.path.is_none_or(|own| own.remote != path.remote) {
-            log::info!("{}: now at {}", self.plan.peers[link.peer.0 as usize].name, path.remote);
+            log::info!("{}: now at {}", self.peers[link.peer].name, path.remote);
         }
         link.path = Some(path);
         self.ike.set_path(session.sa, path);
@@ -385,7 +402,12 @@ impl Node {
 
 /// Who knocked and was refused: the last few, with counts.
 #[derive(Default)]
-pub(super) struct Refusals(VecDeque<Refusal>);
+pub(super) struct Refusals {
+    last: VecDeque<Refusal>,
+    /// Lines for the log that were spent, and since when; strangers do not fill it.
+    lines: u32,
+    since: Time,
+}
 
 pub(super) struct Refusal {
     pub(super) from: IpAddr,
@@ -396,25 +418,38 @@ pub(super) struct Refusal {
 }
 
 const REFUSALS: usize = 32;
+const LINES: u32 = 10;
+const LINES_EVERY: std::time::Duration = std::time::Duration::from_secs(600);
 
 impl Refusals {
     /// Newest first; one line for the same stranger with the same reason.
     fn add(&mut self, now: Time, from: IpAddr, name: Option<String>, reason: String) {
-        let known = self.0.iter().position(|entry| entry.from == from && entry.name == name && entry.reason == reason);
-        let mut entry = match known.and_then(|at| self.0.remove(at)) {
+        let known =
+            self.last.iter().position(|entry| entry.from == from && entry.name == name && entry.reason == reason);
+        let mut entry = match known.and_then(|at| self.last.remove(at)) {
             Some(entry) => entry,
             None => {
-                log::warn!("refused {} from {from}: {reason}", name.as_deref().unwrap_or("a stranger"));
+                if self.may_log(now) {
+                    log::warn!("refused {} from {from}: {reason}", name.as_deref().unwrap_or("a stranger"));
+                }
                 Refusal { from, name, reason, at: now, count: 0 }
             }
         };
         entry.at = now;
         entry.count += 1;
-        self.0.push_front(entry);
-        self.0.truncate(REFUSALS);
+        self.last.push_front(entry);
+        self.last.truncate(REFUSALS);
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Refusal> {
-        self.0.iter()
+        self.last.iter()
+    }
+
+    fn may_log(&mut self, now: Time) -> bool {
+        if now.since(self.since) >= LINES_EVERY {
+            (self.lines, self.since) = (0, now);
+        }
+        self.lines += 1;
+        self.lines <= LINES
     }
 }

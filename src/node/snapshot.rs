@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use super::link::Link;
-use super::{Node, ident, peers};
+use super::link::{LINE, Link, SENTENCE, clipped};
+use super::{Node, ident};
 use crate::babel::speaker::{self, NextHop};
 use crate::path::{LinkId, PeerId};
 use crate::prefix::Prefix;
@@ -21,10 +21,12 @@ pub(super) struct Rate {
 const SAMPLE_EVERY: Duration = Duration::from_secs(5);
 
 impl Rate {
+    pub(super) fn is_due(&self, now: Time) -> bool {
+        now.since(self.samples[1].0) >= SAMPLE_EVERY
+    }
+
     pub(super) fn sample(&mut self, now: Time, octets: (u64, u64)) {
-        if now.since(self.samples[1].0) >= SAMPLE_EVERY {
-            self.samples = [self.samples[1], (now, octets)];
-        }
+        self.samples = [self.samples[1], (now, octets)];
     }
 
     /// Bits a second, in and out.
@@ -75,10 +77,15 @@ impl Node {
             octets_out,
             bits_in_per_s,
             bits_out_per_s,
-            peers: peers(&self.plan).map(|(id, _)| self.peer_model(now, id, &neighbours)).collect(),
+            peers: self.peer_models(now),
             neighbours: neighbours.iter().map(|neighbour| self.neighbour_model(now, neighbour)).collect(),
             routes: self.babel.routes().map(|route| self.route_model(&route, &names)).collect(),
             drops,
+            config: model::Config {
+                age_us: micros(now.since(self.applied.at)),
+                problem: self.applied.problem.clone(),
+                needs_restart: self.applied.needs_restart.iter().map(|field| (*field).to_owned()).collect(),
+            },
             refused: self
                 .refusals
                 .iter()
@@ -101,7 +108,6 @@ impl Node {
         let matched = self.plane.fib().lookup(destination, source.unwrap_or(unspecified)).map(|(prefix, _)| prefix);
         let route = matched.and_then(|prefix| self.babel.selected().find(|route| route.prefix == prefix));
         let names = self.names();
-        let neighbours = self.babel.neighbours(now);
         let link = route.as_ref().and_then(|route| link_of(route.next_hop)).and_then(|id| self.links.get(&id));
         model::PathReport {
             schema: model::SCHEMA,
@@ -110,20 +116,41 @@ impl Node {
             route: matched.as_ref().map(Prefix::to_string),
             metric: route.as_ref().map(|route| route.metric),
             next_hop: route.as_ref().map_or_else(|| "no route".to_owned(), |route| self.via(route.next_hop)),
-            link: link.map(|link| self.link_model(now, link, &neighbours)),
+            link: link.map(|link| self.link_model(now, link)),
             origin: route.as_ref().map(|route| origin(&names, route.router_id)),
         }
     }
 
     /// Which route a packet takes, for the simulation's invariants.
     #[cfg(test)]
-    pub(crate) fn forward(&self, destination: IpAddr, source: IpAddr) -> Option<(crate::fib::Target, Option<PeerId>)> {
+    pub(crate) fn forward(&self, destination: IpAddr, source: IpAddr) -> Option<(crate::fib::Target, Option<&str>)> {
         let (_, target) = self.plane.fib().lookup(destination, source)?;
         let peer = match target {
-            crate::fib::Target::Link(link) => self.links.get(&link).map(|link| link.peer),
+            crate::fib::Target::Link(link) => self.links.get(&link).map(|link| self.peer(link.peer).name.as_str()),
             crate::fib::Target::Local | crate::fib::Target::Unreachable => None,
         };
         Some((target, peer))
+    }
+
+    /// The best state of a peer's links, without the cost of a snapshot.
+    #[cfg(test)]
+    pub(crate) fn peer_state(&self, now: Time, name: &str) -> State {
+        let states = self.links.values().filter(|link| self.peer(link.peer).name == name);
+        states.map(|link| self.judge(now, link.id).0).min_by_key(|state| rank(*state)).unwrap_or(State::Waiting)
+    }
+
+    /// As if half of every tunnel's sequence numbers were used.
+    #[cfg(test)]
+    pub(crate) fn wear(&mut self, now: Time) {
+        self.egress.control.extend(self.links.keys().map(|link| crate::plane::Control::Worn { link: *link }));
+        self.settle(now);
+    }
+
+    /// What grows and must not: links, sockets beyond the listening ones, refusals, kinds of send errors, IKE SAs.
+    #[cfg(test)]
+    pub(crate) fn sizes(&self) -> [usize; 5] {
+        let sockets = self.ports.len() + self.opening.len() - self.plan.listen.len();
+        [self.links.keys().len(), sockets, self.refusals.iter().count(), self.send_errors.len(), self.ike.sas().count()]
     }
 
     /// The routes Babel has selected, for the simulation's invariants.
@@ -132,14 +159,31 @@ impl Node {
         self.babel.selected().collect()
     }
 
-    fn peer_model(&self, now: Time, id: PeerId, neighbours: &[speaker::Neighbour]) -> model::Peer {
+    /// The peers in the order of the configuration.
+    fn peer_models(&self, now: Time) -> Vec<model::Peer> {
+        let mut links: BTreeMap<PeerId, Vec<model::Link>> = BTreeMap::new();
+        for link in self.links.values() {
+            links.entry(link.peer).or_default().push(self.link_model(now, link));
+        }
+        // Where traffic to a router goes: by the first of its prefixes.
+        let mut relays: BTreeMap<[u8; 8], PeerId> = BTreeMap::new();
+        for route in self.babel.selected() {
+            if let Some(link) = link_of(route.next_hop).and_then(|link| self.links.get(&link)) {
+                relays.entry(route.router_id).or_insert(link.peer);
+            }
+        }
+        let model = |(id, _)| self.peer_model(now, id, links.remove(&id).unwrap_or_default(), &relays);
+        self.peers.iter().map(model).collect()
+    }
+
+    fn peer_model(
+        &self,
+        now: Time,
+        id: PeerId,
+        links: Vec<model::Link>,
+        relays: &BTreeMap<[u8; 8], PeerId>,
+    ) -> model::Peer {
         let peer = self.peer(id);
-        let links: Vec<model::Link> = self
-            .links
-            .values()
-            .filter(|link| link.peer == id)
-            .map(|link| self.link_model(now, link, neighbours))
-            .collect();
         let best = links.iter().min_by_key(|link| rank(link.state));
         let (state, reason, since_us) = match (best, self.absent.get(&id)) {
             (Some(best), _) => (best.state, best.reason.clone(), best.since_us),
@@ -148,37 +192,33 @@ impl Node {
                     reason.clone().or_else(|| Some("has not dialled us, and we know no endpoint of it".to_owned()));
                 (State::Waiting, told, micros(now.since(*since)))
             }
-            (None, None) => (State::Waiting, None, micros(now.since(self.started))),
+            (None, None) => (State::Waiting, Some("no session".to_owned()), micros(now.since(self.started))),
         };
         model::Peer {
             name: peer.name.clone(),
             fingerprint: peer.public_key.fingerprint(),
             state,
-            via: self.relay_to(id),
+            via: relays
+                .get(&ident::router_id(&peer.public_key))
+                .filter(|relay| **relay != id)
+                .map(|relay| self.peer(*relay).name.clone()),
             reason: reason.filter(|_| state != State::Up),
             since_us,
             links,
         }
     }
 
-    /// The peer that traffic to this one goes through, if it is another one.
-    fn relay_to(&self, id: PeerId) -> Option<String> {
-        let router = ident::router_id(&self.peer(id).public_key);
-        let route = self.babel.selected().find(|route| route.router_id == router)?;
-        let next = self.links.get(&link_of(route.next_hop)?)?.peer;
-        (next != id).then(|| self.peer(next).name.clone())
-    }
-
-    fn link_model(&self, now: Time, link: &Link, neighbours: &[speaker::Neighbour]) -> model::Link {
+    fn link_model(&self, now: Time, link: &Link) -> model::Link {
         let (state, reason) = self.judge(now, link.id);
         let reason = reason.map(|reason| match link.dial.as_ref().and_then(super::Dial::next) {
             Some(next) if state == State::Down && next > now => {
-                format!("{reason}, next in {} s", next.since(now).as_secs() + 1)
+                format!("{}, next in {} s", clipped(reason, SENTENCE), next.since(now).as_secs() + 1)
             }
-            Some(_) | None => reason,
+            Some(_) | None => clipped(reason, LINE),
         });
         let count = self.plane.link(link.id).unwrap_or_default();
-        let neighbour = neighbours.iter().find(|neighbour| neighbour.link == link.id);
+        let neighbour = self.babel.neighbours_on(now, link.id).next();
+        let neighbour = neighbour.as_ref();
         let session = link.session.as_ref();
         let child = session.and_then(|session| session.child().copied());
         let endpoint = match (&link.dial, &link.path) {
@@ -234,9 +274,17 @@ impl Node {
             via: self.via(route.next_hop),
             link: link_of(route.next_hop).map(|link| link.0),
             metric: route.metric,
+            received_metric: route.received,
             selected: route.selected,
             feasible: route.feasible,
+            unused: route.unused.map(|why| match why {
+                speaker::Unused::LinkLost => model::Unused::LinkLost,
+                speaker::Unused::Unfeasible => model::Unused::Unfeasible,
+                speaker::Unused::Longer => model::Unused::Longer,
+                speaker::Unused::NotYet => model::Unused::NotYet,
+            }),
             origin: origin(names, route.router_id),
+            router_id: hex(route.router_id),
             seqno: route.seqno,
         }
     }
@@ -256,7 +304,7 @@ impl Node {
     /// Router-ids by name.
     fn names(&self) -> BTreeMap<[u8; 8], String> {
         let own = (ident::router_id(&self.plan.private_key.public()), self.plan.name.clone());
-        let others = self.plan.peers.iter().map(|peer| (ident::router_id(&peer.public_key), peer.name.clone()));
+        let others = self.peers.iter().map(|(_, peer)| (ident::router_id(&peer.public_key), peer.name.clone()));
         others.chain([own]).collect()
     }
 }
@@ -269,10 +317,11 @@ fn link_of(next_hop: NextHop) -> Option<LinkId> {
 }
 
 fn origin(names: &BTreeMap<[u8; 8], String>, router_id: [u8; 8]) -> String {
-    names
-        .get(&router_id)
-        .cloned()
-        .unwrap_or_else(|| router_id.iter().map(|octet| format!("{octet:02x}")).collect::<Vec<_>>().join(":"))
+    names.get(&router_id).cloned().unwrap_or_else(|| hex(router_id))
+}
+
+fn hex(router_id: [u8; 8]) -> String {
+    router_id.map(|octet| format!("{octet:02x}")).join(":")
 }
 
 fn rank(state: State) -> u8 {

@@ -1,9 +1,13 @@
 //! The timers of links: dialling, giving up, signs of life, keepalives, and the state that a person sees.
 
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::dial::Step;
-use super::link::{Attempt, HANDSHAKE, IDLE_PROBE, KEEPALIVE, NO_DATA_REDIAL, SILENCE, failure};
+use super::link::{
+    Attempt, HANDSHAKE, IDLE_PROBE, KEEPALIVE, Link, NO_DATA_REDIAL, SENTENCE, SILENCE, clipped, failure,
+};
 use super::{Node, Output, SOCKET_PATIENCE};
 use crate::path::{LinkId, Path, SocketId};
 use crate::status::model::State;
@@ -16,13 +20,7 @@ const HEARING_TEST: Duration = Duration::from_secs(5);
 impl Node {
     /// Does what is due on every link.
     pub(super) fn run_links(&mut self, now: Time) {
-        let due: Vec<LinkId> = self
-            .links
-            .values()
-            .filter(|link| link.next_timer().is_some_and(|at| at <= now))
-            .map(|link| link.id)
-            .collect();
-        for id in due {
+        for id in self.links.due(now) {
             self.end_attempt(now, id);
             self.end_draining(now, id);
             if self.links.get(&id).is_some_and(|link| link.next_check.is_some_and(|at| at <= now)) {
@@ -58,11 +56,15 @@ impl Node {
     fn end_draining(&mut self, now: Time, id: LinkId) {
         let Some(link) = self.links.get_mut(&id) else { return };
         let (over, kept) =
-            std::mem::take(&mut link.draining).into_iter().partition::<Vec<_>, _>(|(_, until)| *until <= now);
+            std::mem::take(&mut link.draining).into_iter().partition::<Vec<_>, _>(|drain| drain.until <= now);
         link.draining = kept;
-        for (spi, _) in over {
-            self.plane.remove(id, spi);
+        if over.is_empty() {
+            return;
         }
+        for drain in over {
+            self.plane.remove(id, drain.spi);
+        }
+        self.release_sockets();
     }
 
     fn dial(&mut self, now: Time, id: LinkId) {
@@ -80,20 +82,46 @@ impl Node {
                     let listening = usize::from(old.0) < self.plan.listen.len();
                     if listening {
                         dial.wait_for_socket(now + SOCKET_PATIENCE);
+                        // One that the daemon never reported is asked for no more.
+                        self.opening.retain(|_, other| *other != id);
                         let socket = self.new_socket();
                         self.opening.insert(socket, id);
                         self.outputs.push_back(Output::OpenSocket { socket });
                     } else {
                         dial.use_socket(now, SocketId(0));
-                        self.release_socket(old);
+                        self.release_sockets();
                     }
                 }
                 Some(Step::Connect(remote)) => {
-                    let path = Path { socket: dial.socket, local: None, remote };
+                    let socket = dial.socket;
+                    if let Some(other) = self.twin(id, remote) {
+                        self.skip(now, id, &format!("{} is reached by the tunnel to {other}", remote.ip()));
+                        continue;
+                    }
+                    let path = Path { socket, local: None, remote };
                     self.connect(now, id, path);
                 }
             }
         }
+    }
+
+    /// The endpoint of the same peer whose tunnel already leads to this address: a second session between the same two hosts
+    /// would end the first one.
+    fn twin(&self, id: LinkId, remote: SocketAddr) -> Option<String> {
+        let peer = self.links.get(&id)?.peer;
+        let others =
+            self.links.values().filter(|other| other.id != id && other.peer == peer && other.session.is_some());
+        let mut twins = others.filter(|other| other.path.is_some_and(|path| path.remote == remote));
+        twins.find_map(|other| Some(other.dial.as_ref()?.endpoint.to_string()))
+    }
+
+    /// This try is pointless now; the next address, or the same one later, may not be.
+    fn skip(&mut self, now: Time, id: LinkId, reason: &str) {
+        if let Some(Link { dial: Some(dial), reason: told, .. }) = self.links.get_mut(&id) {
+            *told = Some(clipped(reason.to_owned(), SENTENCE));
+            dial.failed(now, &mut self.rng);
+        }
+        self.update_state(now, id);
     }
 
     /// An id that no socket has. Ids are used again only after 65,000 others.
@@ -108,13 +136,16 @@ impl Node {
         }
     }
 
-    /// Closes a source port that no link uses any more.
-    pub(super) fn release_socket(&mut self, socket: SocketId) {
-        let used = self.links.values().any(|link| {
-            link.dial.as_ref().is_some_and(|dial| dial.socket == socket)
-                || link.path.is_some_and(|path| path.socket == socket && link.session.is_some())
-        });
-        if !used && usize::from(socket.0) >= self.plan.listen.len() && self.ports.remove(&socket).is_some() {
+    /// Closes the source ports that no link uses any more.
+    pub(super) fn release_sockets(&mut self) {
+        let first = self.plan.listen.len();
+        if self.ports.len() <= first {
+            return;
+        }
+        let used: BTreeSet<SocketId> = self.links.values().flat_map(Link::sockets).collect();
+        let idle = |socket: &SocketId| usize::from(socket.0) >= first && !used.contains(socket);
+        for socket in self.ports.keys().copied().filter(idle).collect::<Vec<_>>() {
+            self.ports.remove(&socket);
             self.outputs.push_back(Output::CloseSocket { socket });
         }
     }
@@ -128,7 +159,7 @@ impl Node {
             return;
         };
         let count = self.plane.link(id).unwrap_or_default();
-        let speaks_babel = self.plan.peers[link.peer.0 as usize].routes.is_empty();
+        let speaks_babel = self.peers[link.peer].routes.is_empty();
 
         // A peer is asked for a sign of life when it has been silent for long enough, and again while it stays so.
         let heard = count.heard.map_or(session.ike_heard, |heard| heard.max(session.ike_heard));
@@ -146,26 +177,48 @@ impl Node {
         if session.behind_nat
             && let Some(path) = link.path
         {
-            let due = count.sent.unwrap_or(session.established) + KEEPALIVE;
+            let sent = count.sent.max(session.kept).unwrap_or(session.established);
+            let due = sent + KEEPALIVE;
             if due <= now {
                 self.egress.push_datagram(path, udpencap::KEEPALIVE.to_vec());
+                session.kept = Some(now);
                 next = next.min(now + KEEPALIVE);
             } else {
                 next = next.min(due);
             }
         }
 
-        let useless =
-            link.state == State::NoData && session.child().is_some() && now.since(link.since) >= NO_DATA_REDIAL;
-        if useless
-            && link.attempt.is_none()
-            && let Some(dial) = &mut link.dial
-            && dial.next().is_none()
-        {
-            dial.restart_elsewhere(now);
-            link.since = now;
+        let tried = link.redialled.map_or(link.since, |at| at.max(link.since));
+        let useless = link.state == State::NoData && now.since(tried) >= NO_DATA_REDIAL;
+        let childless = session.children.is_empty();
+        let worn = session.worn;
+        if let Some(at) = worn {
+            next = next.min(at);
         }
         link.next_check = Some(next.max(now + Duration::from_secs(1)));
+        if worn.is_some_and(|at| at <= now) {
+            self.refresh(now, id);
+        } else if useless {
+            self.try_anew(now, id, childless);
+        }
+    }
+
+    /// A session that carries nothing is not worth keeping for ever, though IKE is well.
+    fn try_anew(&mut self, now: Time, id: LinkId, childless: bool) {
+        let Some(link) = self.links.get_mut(&id) else { return };
+        link.redialled = Some(now);
+        match &mut link.dial {
+            Some(dial) if link.attempt.is_none() && dial.next().is_none() => dial.restart_elsewhere(now),
+            Some(_) => {}
+            // Whoever dialled us has to do it again: only then will there be a Child SA.
+            None if childless => {
+                if let Some(session) = &link.session {
+                    self.ike.close(now, session.sa);
+                }
+                self.session_lost(now, id, "peer set up no data tunnel within a minute".to_owned());
+            }
+            None => {}
+        }
     }
 
     /// Sets the link's state, and tells the log about a change.
@@ -178,7 +231,8 @@ impl Node {
         let lasted = now.since(link.since).as_secs();
         link.state = state;
         link.since = now;
-        let name = &self.plan.peers[link.peer.0 as usize].name;
+        link.redialled = None;
+        let name = &self.peers[link.peer].name;
         match (state, reason) {
             (State::Up, _) => log::info!("{name}: up"),
             (State::Connecting, _) => log::debug!("{name}: connecting"),
@@ -192,9 +246,8 @@ impl Node {
         let speaks_babel = self.peer(link.peer).routes.is_empty();
         let deaf = self
             .babel
-            .neighbours(now)
-            .into_iter()
-            .find(|neighbour| neighbour.link == id && neighbour.txcost == u16::MAX)
+            .neighbours_on(now, id)
+            .find(|neighbour| neighbour.txcost == u16::MAX)
             .filter(|neighbour| now.since(neighbour.since) >= HEARING_TEST)
             .map(|neighbour| now.since(neighbour.last_ihu.unwrap_or(neighbour.since)));
         link.judge(now, self.plane.link(id).unwrap_or_default(), speaks_babel, deaf)

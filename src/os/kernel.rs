@@ -126,6 +126,7 @@ impl Kernel {
         {
             let result = self.socket.request(netlink::rule_delete(&self.source_rule(source, number)));
             self.say("delete a rule", prefix.is_ipv4(), &gone_is_fine(result));
+            self.adopt();
         }
     }
 
@@ -193,6 +194,9 @@ impl Kernel {
         if let Err(error) = self.socket.request(netlink::no_link_local(link.device)) {
             log::debug!("{}: the kernel keeps its link-local address: {error}", link.name);
         }
+        if let Err(error) = self.socket.request(netlink::accept_local(link.device)) {
+            log::debug!("{}: the kernel will not believe our ICMP errors: {error}", link.name);
+        }
         self.socket.request(netlink::tun_up(link.device, u32::from(link.mtu)))?;
         for &address in &link.addresses {
             let result = self.socket.request(netlink::address_add(&Address { device: link.device, address }));
@@ -209,8 +213,8 @@ impl Kernel {
             for rule in self.rules(ipv6) {
                 if !rules.contains(&rule) {
                     let result = self.socket.request(netlink::rule_add(&rule));
+                    count += usize::from(result.is_ok());
                     self.say("add a rule", !ipv6, &exists_is_fine(result));
-                    count += 1;
                 }
             }
             let wanted: Vec<Prefix> =
@@ -218,8 +222,8 @@ impl Kernel {
             for prefix in wanted {
                 let Some(route) = self.route(&prefix).filter(|route| !routes.contains(route)) else { continue };
                 let result = self.socket.request(netlink::route_add(&route));
+                count += usize::from(result.is_ok());
                 self.say("add a route", !ipv6, &result);
-                count += 1;
             }
         }
         Ok(count)
@@ -309,6 +313,20 @@ impl Kernel {
         true
     }
 
+    /// Gives a table that has become free to a source prefix that found none.
+    fn adopt(&mut self) {
+        let waits = |prefix: &&Prefix| prefix.is_source_specific() && !self.sources.contains_key(&prefix.source());
+        let Some(source) = self.routes.iter().find(waits).map(Prefix::source) else { return };
+        if !self.add_source(source) {
+            return;
+        }
+        let prefixes: Vec<Prefix> = self.routes.iter().copied().filter(|prefix| prefix.source() == source).collect();
+        for route in prefixes.iter().filter_map(|prefix| self.route(prefix)).collect::<Vec<_>>() {
+            let result = self.socket.request(netlink::route_add(&route));
+            self.say("add a route", matches!(source, IpNet::V4(_)), &result);
+        }
+    }
+
     /// The kernel's form of a prefix; `None` without a device, or without a table for its source.
     fn route(&self, prefix: &Prefix) -> Option<Route> {
         let table = if prefix.is_source_specific() {
@@ -348,9 +366,20 @@ impl Kernel {
         let Err(error) = result else { return };
         let family = if ipv4 { "IPv4" } else { "IPv6" };
         if self.said.insert((what, ipv4, error.raw_os_error().unwrap_or(0))) {
-            log::warn!("the kernel does not let us {what} ({family}): {}; going on without", words(error));
+            log::warn!("{}", without(what, family, error));
         }
     }
+}
+
+/// One line that names what is lost without it.
+fn without(what: &str, family: &str, error: &io::Error) -> String {
+    let lost = match what {
+        "add a rule" => "packets from here do not find the mesh",
+        "add a route" => "packets from here do not reach that part of the mesh",
+        "add an address" => "this node is not reached at that address",
+        _ => "it stays until the next start",
+    };
+    format!("the kernel does not let us {what} ({family}): {}; {lost}", words(error))
 }
 
 /// Whether this system forwards packets of a family between its interfaces.
@@ -379,3 +408,20 @@ const RT_TABLE_MAIN: u32 = 254;
 const SOURCES: u32 = 64;
 const SHORTEST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(60);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_small_kernel_lacks_is_told_in_one_line() {
+        let error = io::Error::from_raw_os_error(libc::EAFNOSUPPORT);
+        for what in ["add a rule", "add a route", "add an address", "delete a rule", "delete a route"] {
+            let line = without(what, "IPv6", &error);
+            assert!(
+                line.len() <= 150 && line.contains(what) && line.contains("Address family not supported"),
+                "{line}"
+            );
+        }
+    }
+}

@@ -1,4 +1,4 @@
-//! The operating system: TUN, UDP, netlink, names, signals. The only unsafe code, nearly all of it in `sys`.
+//! The operating system: TUN, UDP, netlink, names, signals, changed files. The only unsafe code, nearly all of it in `sys`.
 //!
 //! Everything here is non-blocking and is polled by the daemon's loop through smol; nothing here knows the protocols.
 //! Linux 5.6 (RouterOS) is enough; what an older or smaller kernel lacks costs one warning, never the process.
@@ -11,6 +11,7 @@ pub mod signals;
 mod sys;
 pub mod tun;
 pub mod udp;
+pub mod watch;
 
 /// The system's words for an error, without the number that the standard library appends.
 pub fn words(error: &std::io::Error) -> String {

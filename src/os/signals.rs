@@ -1,4 +1,5 @@
 //! Signals as something to read. SIGPIPE is ignored by Rust's runtime already; SIGHUP is taken, so that it ends nothing.
+//! As process 1 of a container we also bury the orphans: nobody else does.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -26,7 +27,11 @@ impl Signals {
     /// # Errors
     /// When the system has no more descriptors.
     pub fn open() -> io::Result<Signals> {
-        let file = sys::signal_descriptor(&[libc::SIGTERM, libc::SIGINT, libc::SIGHUP])?;
+        let mut signals = vec![libc::SIGTERM, libc::SIGINT, libc::SIGHUP];
+        if std::process::id() == 1 {
+            signals.push(libc::SIGCHLD);
+        }
+        let file = sys::signal_descriptor(&signals)?;
         Ok(Signals { file: Async::new(file)? })
     }
 
@@ -41,6 +46,7 @@ impl Signals {
                     match i32::try_from(u32::from_ne_bytes([a, b, c, d])) {
                         Ok(libc::SIGTERM | libc::SIGINT) => return Some(Signal::Terminate),
                         Ok(libc::SIGHUP) => return Some(Signal::Hangup),
+                        Ok(libc::SIGCHLD) => sys::reap(),
                         _ => {}
                     }
                 }

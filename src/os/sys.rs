@@ -4,10 +4,13 @@
 
 #![expect(unsafe_code, reason = "system calls without a safe form; each says why it is sound")]
 
+use std::ffi::CString;
 use std::fs::File;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 
 /// Datagrams in one system call.
 pub(super) const BATCH: usize = 32;
@@ -164,6 +167,27 @@ pub(super) fn signal_descriptor(signals: &[i32]) -> io::Result<File> {
     let descriptor = check(unsafe { libc::signalfd(-1, &raw const set, libc::SFD_NONBLOCK | libc::SFD_CLOEXEC) })?;
     // SAFETY: the descriptor was made just now and has no other owner.
     Ok(unsafe { File::from_raw_fd(descriptor) })
+}
+
+/// A descriptor that tells of changed files.
+pub(super) fn inotify() -> io::Result<File> {
+    // SAFETY: no pointers are passed.
+    let descriptor = check(unsafe { libc::inotify_init1(libc::IN_NONBLOCK | libc::IN_CLOEXEC) })?;
+    // SAFETY: the descriptor was made just now and has no other owner.
+    Ok(unsafe { File::from_raw_fd(descriptor) })
+}
+
+/// Watches a path; the same one again gives the same number.
+pub(super) fn inotify_add(inotify: &File, path: &Path, mask: u32) -> io::Result<i32> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: the path is a live string that ends in a zero octet.
+    check(unsafe { libc::inotify_add_watch(inotify.as_raw_fd(), path.as_ptr(), mask) })
+}
+
+/// Takes leave of the children that have ended: as process 1 we inherit those of others.
+pub(super) fn reap() {
+    // SAFETY: -1 stands for any child, and no status is asked for.
+    while unsafe { libc::waitpid(-1, std::ptr::null_mut(), libc::WNOHANG) } > 0 {}
 }
 
 /// A descriptor of our own for the same open file.

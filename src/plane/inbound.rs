@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use super::egress::Control;
 use super::forward::{Origin, Scope, scope};
-use super::{DropReason, Egress, Plane, ecn};
+use super::{DropReason, Egress, Plane, ecn, mss};
 use crate::esp::replay::Replay;
 use crate::esp::{Refusal, inn::Content};
 use crate::fib::Target;
@@ -61,6 +61,7 @@ impl Plane {
         match scope(&header)? {
             Scope::OnLink => self.receive_on_link(now, id, &header, packet, out),
             Scope::Routed => {
+                mss::clamp(&header, packet, self.mtu);
                 let forwarded = self.forward(now, &header, packet, out);
                 if let Err(reason) = forwarded {
                     self.report(now, reason, Origin::Mesh, &header, packet, out);
@@ -72,6 +73,8 @@ impl Plane {
 
     fn forward(&mut self, now: Time, header: &Header, packet: &mut [u8], out: &mut Egress) -> Result<(), DropReason> {
         match self.flows.lookup(&self.fib, header.destination, header.source) {
+            // The kernel believes what the device says about our own addresses (our ICMP errors come from there).
+            Some(Target::Local) if self.addresses.contains(&header.source) => Err(DropReason::Martian),
             Some(Target::Local) if self.has_tun => {
                 out.push_inner(packet);
                 Ok(())

@@ -10,6 +10,7 @@ mod forward;
 mod inbound;
 mod limit;
 mod link;
+mod mss;
 mod outbound;
 
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! From the TUN device to the wire. The kernel has routed the packet here and taken one off its TTL, if it forwarded it.
 
 use super::forward::{Origin, Scope, scope};
-use super::{DropReason, Egress, Plane};
+use super::{DropReason, Egress, Plane, mss};
 use crate::fib::Target;
 use crate::time::Time;
 use crate::wire::ip::Header;
@@ -16,7 +16,10 @@ impl Plane {
             return Err(if group { DropReason::Multicast } else { DropReason::LinkLocal });
         }
         let carried = match self.flows.lookup(&self.fib, header.destination, header.source) {
-            Some(Target::Link(link)) => self.carry(now, link, &header, packet, out),
+            Some(Target::Link(link)) => match mss::clamped(&header, packet, self.mtu) {
+                Some(syn) => self.carry(now, link, &header, &syn, out),
+                None => self.carry(now, link, &header, packet, out),
+            },
             Some(Target::Local) => Err(DropReason::LocalLoop),
             Some(Target::Unreachable) => Err(DropReason::Unreachable),
             None => Err(DropReason::NoRoute),

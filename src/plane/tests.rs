@@ -2,6 +2,7 @@
 
 mod inbound;
 mod moves;
+mod mss;
 mod outbound;
 mod relay;
 

@@ -8,7 +8,8 @@ use crate::config::plan::{Babel, Endpoint, Host, Kernel, Peer, Plan, Rekey, Suit
 use crate::crypto::sign::PrivateKey;
 
 pub(crate) fn address4(host: usize) -> IpAddr {
-    IpAddr::V4(Ipv4Addr::new(10, 66, (host >> 8) as u8, host as u8 + 1))
+    let [high, low] = (host as u16 + 1).to_be_bytes();
+    IpAddr::V4(Ipv4Addr::new(10, 66, high, low))
 }
 
 pub(crate) fn address6(host: usize) -> IpAddr {
@@ -16,7 +17,8 @@ pub(crate) fn address6(host: usize) -> IpAddr {
 }
 
 pub(crate) fn underlay(host: usize) -> IpAddr {
-    IpAddr::V4(Ipv4Addr::new(198, 18, (host >> 8) as u8, host as u8 + 1))
+    let [high, low] = (host as u16 + 1).to_be_bytes();
+    IpAddr::V4(Ipv4Addr::new(198, 18, high, low))
 }
 
 /// A recipe for a world.

@@ -1,6 +1,6 @@
 //! The world: hosts, the wires between them, and the clock.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
@@ -26,10 +26,12 @@ pub(crate) struct Host {
     /// What names resolve to here; others fail with the sentence.
     pub(crate) names: BTreeMap<String, Result<Vec<IpAddr>, String>>,
     /// Routes asked of the kernel.
-    pub(crate) kernel: std::collections::BTreeSet<crate::prefix::Prefix>,
+    pub(crate) kernel: BTreeSet<crate::prefix::Prefix>,
     /// The underlay refuses to send, with this error.
     pub(crate) send_error: Option<&'static str>,
     table: u64,
+    /// Its timer.
+    wake: Option<Time>,
 }
 
 struct Arrival {
@@ -42,12 +44,18 @@ pub(crate) struct World {
     pub(crate) now: Time,
     pub(crate) seed: u64,
     pub(crate) hosts: Vec<Host>,
+    /// Hosts by name.
+    places: BTreeMap<String, usize>,
     /// By sender and receiver.
     pub(crate) wires: BTreeMap<(usize, usize), Wire>,
     /// IKE_SA_INIT requests seen, by sender.
     pub(crate) inits: BTreeMap<usize, u32>,
     pub(crate) rng: Rng,
+    /// Nobody carries packets of this family (IPv6 if true).
+    pub(crate) dead_family: Option<bool>,
     arrivals: BTreeMap<(Time, u64), Arrival>,
+    /// The timers of the hosts.
+    wakes: BTreeSet<(Time, usize)>,
     serial: u64,
     /// Pings under way and answered, by sequence number.
     sent: BTreeMap<u16, Time>,
@@ -61,10 +69,13 @@ impl World {
             now: Time::from_micros(1_000_000),
             seed,
             hosts: Vec::new(),
+            places: BTreeMap::new(),
             wires: BTreeMap::new(),
             inits: BTreeMap::new(),
             rng: Rng::from_number(seed),
+            dead_family: None,
             arrivals: BTreeMap::new(),
+            wakes: BTreeSet::new(),
             serial: 0,
             sent: BTreeMap::new(),
             answered: BTreeMap::new(),
@@ -74,6 +85,7 @@ impl World {
 
     /// Adds a host, switched off.
     pub(crate) fn add(&mut self, plan: Plan, addresses: Vec<IpAddr>) -> usize {
+        self.places.insert(plan.name.clone(), self.hosts.len());
         self.hosts.push(Host {
             plan,
             node: None,
@@ -81,9 +93,10 @@ impl World {
             nat: None,
             sockets: BTreeMap::new(),
             names: BTreeMap::new(),
-            kernel: std::collections::BTreeSet::new(),
+            kernel: BTreeSet::new(),
             send_error: None,
             table: 0,
+            wake: None,
         });
         self.hosts.len() - 1
     }
@@ -117,9 +130,27 @@ impl World {
         }
     }
 
+    /// Gives a running host another plan.
+    pub(crate) fn reload(&mut self, host: usize, plan: Plan) -> crate::node::Reloaded {
+        let now = self.now;
+        self.hosts[host].plan = plan.clone();
+        let done = self.hosts[host].node.as_mut().expect("host is off").reload(now, plan);
+        self.drain(host);
+        self.check();
+        done
+    }
+
+    /// Lets every tunnel of a host be half used up.
+    pub(crate) fn wear(&mut self, host: usize) {
+        let now = self.now;
+        self.hosts[host].node.as_mut().expect("host is off").wear(now);
+        self.drain(host);
+    }
+
     /// Pulls the plug: no DELETE, no retraction.
     pub(crate) fn kill(&mut self, host: usize) {
         self.hosts[host].node = None;
+        self.drain(host);
     }
 
     pub(crate) fn node(&self, host: usize) -> &Node {
@@ -136,7 +167,11 @@ impl World {
     }
 
     pub(crate) fn is_up(&self, host: usize, other: usize) -> bool {
-        self.peer(host, &self.hosts[other].plan.name).state == State::Up
+        let now = self.now;
+        self.hosts[host]
+            .node
+            .as_ref()
+            .is_some_and(|node| node.peer_state(now, &self.hosts[other].plan.name) == State::Up)
     }
 
     /// Runs until `until` holds, for `limit` at most, and says how long it took.
@@ -156,17 +191,13 @@ impl World {
     pub(crate) fn run(&mut self, span: Duration) {
         let end = self.now + span;
         while self.step(end) {}
+        self.check_reasons();
     }
 
     /// The next event, if it comes before `end`; else time moves to `end`.
     pub(crate) fn step(&mut self, end: Time) -> bool {
         let arrival = self.arrivals.keys().next().map(|(at, _)| *at);
-        let wake = self
-            .hosts
-            .iter()
-            .enumerate()
-            .filter_map(|(index, host)| Some((host.node.as_ref()?.poll_timeout()?.0, index)))
-            .min();
+        let wake = self.wakes.first().copied();
         let next = arrival.into_iter().chain(wake.map(|(at, _)| at)).min();
         let Some(next) = next.filter(|next| *next <= end) else {
             self.now = end;
@@ -228,6 +259,14 @@ impl World {
 
     /// Carries a host's outputs to where they belong.
     fn drain(&mut self, host: usize) {
+        self.empty(host);
+        let next = self.hosts[host].node.as_ref().and_then(Node::poll_timeout).map(|(at, _)| at);
+        let before = std::mem::replace(&mut self.hosts[host].wake, next);
+        before.map(|at| self.wakes.remove(&(at, host)));
+        next.map(|at| self.wakes.insert((at, host)));
+    }
+
+    fn empty(&mut self, host: usize) {
         loop {
             let Some(node) = &mut self.hosts[host].node else { return };
             let egress = std::mem::take(node.egress());
@@ -310,6 +349,9 @@ impl World {
             }
             return;
         }
+        if self.dead_family == Some(path.remote.is_ipv6()) {
+            return;
+        }
         let Some(port) = sender.sockets.get(&path.socket).copied() else { return };
         let family = |address: &&IpAddr| address.is_ipv4() == path.remote.is_ipv4();
         let Some(own) = path.local.or_else(|| sender.addresses.iter().find(family).copied()) else { return };
@@ -364,6 +406,25 @@ impl World {
         }
     }
 
+    /// Whoever is not up has a reason that fits into a line, at both ends.
+    fn check_reasons(&self) {
+        for (index, host) in self.hosts.iter().enumerate() {
+            let Some(node) = &host.node else { continue };
+            for peer in node.snapshot(self.now).peers {
+                let told = peer.reason.as_ref().is_some_and(|reason| (1..=160).contains(&reason.len()));
+                assert!(
+                    told == (peer.state != State::Up),
+                    "seed {}: host {index} at {:?}: {} is {:?} because {:?}",
+                    self.seed,
+                    self.now,
+                    peer.name,
+                    peer.state,
+                    peer.reason
+                );
+            }
+        }
+    }
+
     /// Walks the tables from one host to another, and fails on a loop.
     fn follow(&self, from: usize, to: usize) {
         let address = |host: usize| {
@@ -383,8 +444,7 @@ impl World {
             let Some(node) = &self.hosts[at].node else { return };
             match node.forward(destination, source) {
                 Some((Target::Link(_), Some(peer))) => {
-                    let name = &self.hosts[at].plan.peers[peer.0 as usize].name;
-                    let Some(next) = self.hosts.iter().position(|host| host.plan.name == *name) else { return };
+                    let Some(next) = self.places.get(peer).copied() else { return };
                     at = next;
                 }
                 _ => return,

@@ -12,7 +12,14 @@ pub const SCHEMA: u32 = 1;
 #[serde(tag = "request", rename_all = "snake_case")]
 pub enum Request {
     Snapshot,
-    Path { to: String, from: Option<String> },
+    Path {
+        to: String,
+        from: Option<String>,
+    },
+    /// Read the configuration again.
+    Reload,
+    /// Whether the daemon is alive.
+    Health,
 }
 
 #[expect(clippy::large_enum_variant, reason = "one is made for a request, and none is kept")]
@@ -21,7 +28,14 @@ pub enum Request {
 pub enum Answer {
     Snapshot(Box<Snapshot>),
     Path(PathReport),
-    Error { message: String },
+    /// What a reload or a look at the daemon's health came to, in one line.
+    Done {
+        fine: bool,
+        message: String,
+    },
+    Error {
+        message: String,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -45,8 +59,21 @@ pub struct Snapshot {
     pub neighbours: Vec<Neighbour>,
     pub routes: Vec<Route>,
     pub drops: Vec<Drop>,
+    #[serde(default)]
+    pub config: Config,
     /// Who knocked and was refused, newest first.
     pub refused: Vec<Refused>,
+}
+
+/// The configuration in force, and what of the file is not.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Config {
+    /// Since it was read.
+    pub age_us: u64,
+    /// Why a newer file was not taken: nothing of it is in force.
+    pub problem: Option<String>,
+    /// Fields that differ and take effect at the next start only.
+    pub needs_restart: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -135,11 +162,28 @@ pub struct Route {
     pub via: String,
     pub link: Option<u32>,
     pub metric: u16,
+    /// As the neighbour announced it, without the cost of the link; 65535 is infinity, as everywhere.
+    pub received_metric: u16,
     pub selected: bool,
     pub feasible: bool,
+    /// Why it is not selected.
+    pub unused: Option<Unused>,
     /// The originating node, by name if its router-id is known.
     pub origin: String,
+    pub router_id: String,
     pub seqno: u16,
+}
+
+/// Why a route is not selected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unused {
+    LinkLost,
+    /// Feasibility (RFC 8966 §3.5.1): it might lead in a circle.
+    Unfeasible,
+    Longer,
+    /// Shorter, but not for long enough.
+    NotYet,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use super::model::{Drop, Link, Neighbour, PathReport, Peer, Refused, Route, Snapshot, State};
+use super::model::{Config, Drop, Link, Neighbour, PathReport, Peer, Refused, Route, Snapshot, State, Unused};
 use table::{Column, Fit, Row, hanging, paragraph, parts, table};
 use units::{age, amount, count, duration, percent, rate, rtt};
 
@@ -15,6 +15,7 @@ mod units;
 pub fn status(snapshot: &Snapshot, width: usize) -> String {
     let mut out = String::new();
     head(&mut out, snapshot, width);
+    config(&mut out, &snapshot.config, width);
     let many = snapshot.peers.iter().filter(|peer| peer.state != State::Up).count() > MANY;
     let listed = snapshot.peers.iter().filter(|peer| !many || peer.state == State::Up);
     let rows: Vec<Row> = listed.map(status_row).collect();
@@ -43,9 +44,10 @@ pub fn status(snapshot: &Snapshot, width: usize) -> String {
     out
 }
 
-/// Whether `status` has a problem to show: a peer that should be up is not.
+/// Whether `status` has a problem to show: a peer that should be up is not, or a new configuration is wrong.
 pub fn has_problem(snapshot: &Snapshot) -> bool {
-    snapshot.peers.iter().any(|peer| !matches!(peer.state, State::Up | State::Waiting))
+    let failing = |peer: &Peer| !matches!(peer.state, State::Up | State::Waiting);
+    snapshot.config.problem.is_some() || snapshot.peers.iter().any(failing)
 }
 
 /// All that is known about each peer and its tunnels.
@@ -61,7 +63,8 @@ pub fn peers(peers: &[Peer], width: usize) -> String {
         let state = format!("{} for {}", state_words(peer), duration(peer.since_us));
         parts(&mut out, &[clean(&peer.name), state], width);
         let mut field = |name: &str, text: &str| hanging(&mut out, &format!("  {name}"), text, DETAIL_INDENT, width);
-        if let Some(reason) = reason(peer) {
+        // A tunnel's own reason stands with the tunnel.
+        if let Some(reason) = reason(peer).filter(|_| peer.links.iter().all(|link| link.reason.is_none())) {
             field("reason", &reason);
         }
         field("key", &clean(&peer.fingerprint));
@@ -95,10 +98,12 @@ pub fn routes(routes: &[Route], width: usize) -> String {
                 None => clean(&route.to),
                 Some(from) => format!("{} from {}", clean(&route.to), clean(from)),
             };
-            let mark = match (route.selected, route.feasible) {
-                (true, _) => "*",
-                (false, true) => "",
-                (false, false) => "!",
+            let mark = match route.unused {
+                None => "*",
+                Some(Unused::Longer) => "",
+                Some(Unused::NotYet) => "~",
+                Some(Unused::Unfeasible) => "!",
+                Some(Unused::LinkLost) => "x",
             };
             Row {
                 cells: vec![
@@ -115,7 +120,14 @@ pub fn routes(routes: &[Route], width: usize) -> String {
         })
         .collect();
     let mut out = table(&columns, &rows, width);
-    out.push_str("* selected   ! not feasible\n");
+    let has = |why| routes.iter().any(|route| route.unused == Some(why));
+    let legend = [
+        (Unused::NotYet, "~ shorter, but not for long enough yet"),
+        (Unused::Unfeasible, "! not feasible: it might lead in a circle"),
+        (Unused::LinkLost, "x link lost"),
+    ];
+    let legend = legend.iter().filter(|(why, _)| has(*why)).map(|(_, words)| *words);
+    parts(&mut out, &["* selected"].into_iter().chain(legend).map(str::to_owned).collect::<Vec<_>>(), width);
     out
 }
 
@@ -139,21 +151,33 @@ pub fn neighbours(neighbours: &[Neighbour], width: usize) -> String {
     table(&columns, &rows, width)
 }
 
-/// The way of one packet.
+/// The way of one packet: in the first line what `ip route get` would say, below it why.
 pub fn path(report: &PathReport, width: usize) -> String {
     let mut out = String::new();
     let from = report.from.as_ref().map_or(String::new(), |from| format!(" from {}", clean(from)));
-    paragraph(&mut out, &format!("{}{from}", clean(&report.to)), 0, width);
+    let way = match &report.link {
+        Some(link) => format!(
+            " via {} link {} to {} rtt {}",
+            clean(&report.next_hop),
+            link.id,
+            place(link),
+            rtt(link.rtt_us).replace('-', "unknown")
+        ),
+        None => format!(": {}", clean(&report.next_hop)),
+    };
+    let metric = report.metric.map_or(String::new(), |metric| format!(" metric {}", cost(metric)));
+    paragraph(&mut out, &format!("{}{from}{way}{metric}", clean(&report.to)), 0, width);
     let mut field = |name: &str, text: &str| hanging(&mut out, &format!("  {name}"), text, DETAIL_INDENT, width);
-    let metric = report.metric.map_or(String::new(), |metric| format!(", metric {}", cost(metric)));
-    let origin = report.origin.as_ref().map_or(String::new(), |origin| format!(", from {}", clean(origin)));
+    let origin = report.origin.as_ref().map_or(String::new(), |origin| format!(", announced by {}", clean(origin)));
     match &report.route {
-        Some(route) => field("route", &format!("{}{metric}{origin}", clean(route))),
-        None => field("route", "none matches"),
+        None => field("route", "no node announces a prefix that covers it: the kernel's own routes decide"),
+        Some(route) if report.next_hop == "unreachable" => {
+            field("route", &format!("{}{origin}, was withdrawn or lost a moment ago", clean(route)));
+        }
+        Some(route) => field("route", &format!("{}{origin}", clean(route))),
     }
-    field("next hop", &clean(&report.next_hop));
     if let Some(link) = &report.link {
-        field("link", &format!("{}: {}", link.id, link_state(link)));
+        field(&format!("link {}", link.id), &link_state(link));
         for line in link_details(link) {
             field("", &line);
         }
@@ -188,6 +212,16 @@ pub fn drops(drops: &[Drop], refused: &[Refused], width: usize) -> String {
         paragraph(&mut out, &text, 2, width);
     }
     out
+}
+
+/// What of the file is not in force.
+fn config(out: &mut String, config: &Config, width: usize) {
+    if let Some(problem) = &config.problem {
+        paragraph(out, &format!("the new configuration is not in force: {problem}"), 0, width);
+    }
+    if !config.needs_restart.is_empty() {
+        paragraph(out, &format!("changed in the file, needs a restart: {}", config.needs_restart.join(", ")), 0, width);
+    }
 }
 
 fn head(out: &mut String, snapshot: &Snapshot, width: usize) {

@@ -5,4 +5,5 @@ pub mod esp;
 pub mod icmp;
 pub mod ike;
 pub mod ip;
+pub mod tcp;
 pub mod udpencap;

@@ -122,6 +122,15 @@ impl Net {
         self.drain(end);
     }
 
+    /// A new session carries the wire.
+    pub(crate) fn renew(&mut self, wire: usize) {
+        for end in self.wires[wire].ends {
+            let now = self.clock(end);
+            self.nodes[end].speaker.link_renewed(now, link(wire));
+            self.drain(end);
+        }
+    }
+
     /// The node starts anew with the same router-id, without a word to anyone.
     pub(crate) fn restart(&mut self, node: usize, ahead: Duration) {
         let boots = self.nodes[node].boots + 1;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use wattle::babel::Speaker;
-use wattle::babel::speaker::{NextHop, Settings};
+use wattle::babel::speaker::{NextHop, Settings, Unused};
 use wattle::crypto::rng::Rng;
 use wattle::path::LinkId;
 use wattle::prefix::Prefix;
@@ -452,6 +452,44 @@ fn an_ihu_for_somebody_else_is_not_ours() {
     assert_eq!(bench.speaker.neighbours(bench.now)[0].txcost, 96);
     bench.hear(0, &[ihu(None, 192)]);
     assert_eq!(bench.speaker.neighbours(bench.now)[0].txcost, 192);
+}
+
+/// BIRD 2.20 counts the Hello after an unscheduled one (interval 0) as lost: answering "I do not hear you" with those kept it
+/// deaf for ever.
+#[test]
+fn every_hello_promises_the_next() {
+    let mut bench = Bench::new(0);
+    bench.speaker.link_up(bench.now, LinkId(0), OURS, 1400);
+    bench.drain();
+    for seqno in 0..20 {
+        let hello = Tlv::Hello(Hello { unicast: false, seqno, interval: 400, stamp: None });
+        bench.hear(0, &[hello, Tlv::Ihu(Ihu { address: None, rxcost: INFINITY, interval: 1200, stamps: None })]);
+        bench.run(1, 0);
+    }
+    let intervals: Vec<u16> = bench
+        .said
+        .iter()
+        .filter_map(|(_, _, tlv)| if let Tlv::Hello(hello) = tlv { Some(hello.interval) } else { None })
+        .collect();
+    assert!(intervals.len() >= 20 && intervals.iter().all(|interval| *interval == 400), "{intervals:?}");
+}
+
+#[test]
+fn a_route_says_why_it_is_not_selected() {
+    let mut bench = Bench::new(3);
+    bench.hear(0, &[route(P, 7, 100)]);
+    bench.run(1, 3);
+    bench.hear(1, &[route(P, 7, 110)]);
+    bench.hear(2, &[route(P, 7, 300)]);
+    let why = |bench: &Bench| -> Vec<(u16, Option<Unused>)> {
+        bench.speaker.routes().map(|route| (route.received, route.unused)).collect()
+    };
+    let unfeasible = Some(Unused::Unfeasible);
+    assert_eq!(why(&bench), [(100, None), (110, Some(Unused::Longer)), (300, unfeasible)], "116 was announced");
+    bench.hear(1, &[route(P, 7, 95)]);
+    assert_eq!(why(&bench), [(100, None), (95, Some(Unused::NotYet)), (300, unfeasible)]);
+    bench.hear(1, &[Tlv::Ihu(Ihu { address: None, rxcost: INFINITY, interval: 1200, stamps: None })]);
+    assert_eq!(why(&bench), [(100, None), (95, Some(Unused::LinkLost)), (300, unfeasible)]);
 }
 
 #[test]

@@ -15,6 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 BINARY = Path(os.environ.get("WATTLE", ROOT / "target" / "release" / "wattle"))
+DELAY_LINK = BINARY.with_name("delay-link")
 
 
 def run(*command, check=True, **options):
@@ -79,6 +80,18 @@ class Lab:
             for address in addresses:
                 run("ip", "-n", namespace, "addr", "add", address, "dev", name)
             run("ip", "-n", namespace, "link", "set", name, "up")
+
+    def delay_link(self, a, a_name, b, b_name, **settings):
+        """Joins two namespaces by a line with a delay, and returns its control: a function that changes the settings."""
+        control = self.folder / f"{a_name}-{b_name}.link"
+        log = self.folder / f"{a_name}-{b_name}.log"
+        words = lambda settings: [f"{key}={value}" for key, value in settings.items()]
+        with open(log, "wb") as output:
+            self.processes.append(subprocess.Popen(
+                [DELAY_LINK, "run", a, a_name, b, b_name, "--control", control, *words(settings)],
+                stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT))
+        wait_for(f"the line {a_name} to {b_name}", lambda: "ready" in log.read_text(), 5)
+        return lambda **changed: run(DELAY_LINK, "set", control, *words(changed))
 
     def spawn(self, namespace, *command, log=None, **options):
         output = open(log, "wb") if log else subprocess.DEVNULL

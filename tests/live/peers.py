@@ -6,7 +6,9 @@ maintainer script runs, nothing of the host changes) and run by chroot in a moun
 
 import os
 import shutil
+import signal
 import subprocess
+import time
 from pathlib import Path
 
 from lab import run, wait_for
@@ -182,7 +184,13 @@ charon-systemd {
 swanctl { load = pem pkcs1 pkcs8 pubkey openssl curve25519 random nonce }
 """)
 
-    def start(self, addresses, routes):
+    def take(self, peer_name, peer_key, swanctl, strongswan):
+        """Uses configuration files that are given as text; the peer's key is called `peer_name`.pub in them."""
+        (self.folder / "etc" / "swanctl" / "pubkey" / f"{peer_name}.pub").write_text(peer_key)
+        (self.folder / "etc" / "swanctl" / "swanctl.conf").write_text(swanctl)
+        (self.folder / "etc" / "strongswan.conf").write_text(strongswan)
+
+    def start(self, addresses=(), routes=()):
         """Starts the daemon and gives its tunnel device addresses and routes."""
         self.spawn("/usr/sbin/charon-systemd")
         wait_for("charon's socket", (self.folder / "run" / "charon.vici").is_socket, 10)
@@ -200,11 +208,24 @@ swanctl { load = pem pkcs1 pkcs8 pubkey openssl curve25519 random nonce }
 
 
 class Bird(Instance):
-    """BIRD, speaking Babel on one interface, with the link costs that wattle has by default."""
+    """BIRD, with a configuration file that is given as text."""
 
-    def __init__(self, lab, namespace, interface, router_id, announce4, announce6):
-        super().__init__(lab, namespace, "bird")
-        (self.folder / "etc" / "bird.conf").write_text(f"""
+    def __init__(self, lab, namespace, config, name="bird"):
+        super().__init__(lab, namespace, name)
+        (self.folder / "etc" / "bird.conf").write_text(config)
+
+    def start(self):
+        (self.folder / "run" / "bird.ctl").unlink(missing_ok=True)
+        self.spawn("/usr/sbin/bird", "-f", "-c", "/etc/bird.conf", "-s", "/run/bird.ctl")
+        wait_for("BIRD's socket", (self.folder / "run" / "bird.ctl").is_socket, 5)
+
+    def show(self, *what):
+        return self.control("/usr/sbin/birdc", "-s", "/run/bird.ctl", "show", *what).stdout
+
+
+def bird_over_a_tunnel(interface, router_id, announce4, announce6):
+    """A configuration for one interface, with the link costs that wattle has by default."""
+    return f"""
 log "/run/log" all;
 router id {router_id};
 ipv6 sadr table sadr6;
@@ -221,11 +242,35 @@ protocol babel mesh {{
     rtt cost 4000; rtt min 1 ms; rtt max 1000 ms;
   }};
 }}
-""")
+"""
+
+
+class Babeld(Instance):
+    """babeld, with a configuration file that is given as text."""
+
+    PORT = 33123
+
+    def __init__(self, lab, namespace, config, name="babeld"):
+        super().__init__(lab, namespace, name)
+        (self.folder / "etc" / "babeld.conf").write_text(config)
 
     def start(self):
-        self.spawn("/usr/sbin/bird", "-f", "-c", "/etc/bird.conf", "-s", "/run/bird.ctl")
-        wait_for("BIRD's socket", (self.folder / "run" / "bird.ctl").is_socket, 5)
+        for stale in ("babeld.pid", "state"):
+            (self.folder / "run" / stale).unlink(missing_ok=True)
+        self.spawn("/usr/sbin/babeld", "-c", "/etc/babeld.conf", "-I", "/run/babeld.pid", "-S", "/run/state",
+                   "-g", self.PORT, "-L", "/run/log")
+        wait_for("babeld's port", self.dump, 5)
 
-    def show(self, *what):
-        return self.control("/usr/sbin/birdc", "-s", "/run/bird.ctl", "show", *what).stdout
+    def dump(self):
+        """What the local interface says: lines of words."""
+        script = f"exec 3<>/dev/tcp/::1/{self.PORT} && echo dump >&3 && echo quit >&3 && timeout 2 cat <&3"
+        done = run("ip", "netns", "exec", self.namespace, "bash", "-c", script, check=False)
+        return [line.split() for line in done.stdout.splitlines()]
+
+    def tables(self):
+        """The tables that babeld writes into its log when asked by a signal: they have the seqnos."""
+        log = self.folder / "run" / "log"
+        before = log.stat().st_size if log.exists() else 0
+        self.process.send_signal(signal.SIGUSR1)
+        time.sleep(0.3)
+        return log.read_bytes()[before:].decode(errors="replace")

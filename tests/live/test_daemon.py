@@ -235,6 +235,26 @@ class Running(unittest.TestCase):
             lab.reach(a.namespace, "10.66.0.2", 12)
             self.assertTrue(any("send error" in reason for reason in a.drops()), a.drops())
 
+    def test_one_address_family_dies_and_comes_back(self):
+        # C3: two endpoints are two tunnels; what one loses the other carries.
+        with Lab("f") as lab:
+            a, b = pair(lab)
+            a.config["nodes"][0]["endpoints"] = ["192.0.2.2:4500", "[2001:db8::2]:4500"]
+            a.start(), b.start()
+            up = lambda: sorted(link["remote"] for link in a.peer("b")["links"] if link["state"] == "up")
+            wait_for("both tunnels", lambda: up() == ["192.0.2.2:4500", "[2001:db8::2]:4500"], 10)
+            lab.reach(a.namespace, "10.66.0.2")
+            for gone, back, left in (
+                    (["addr", "del", "192.0.2.2/24"], ["addr", "add", "192.0.2.2/24"], ["[2001:db8::2]:4500"]),
+                    (["addr", "del", "2001:db8::2/64"], ["addr", "add", "2001:db8::2/64"], ["192.0.2.2:4500"])):
+                run("ip", "-n", b.namespace, *gone, "dev", "eth0")
+                time.sleep(15)
+                self.assertEqual(lab.ping(a.namespace, "10.66.0.2"), 3)
+                self.assertEqual(up(), left)
+                self.assertEqual(a.peer("b")["state"], "up")
+                run("ip", "-n", b.namespace, *back, "dev", "eth0", *(["nodad"] if ":" in back[2] else []))
+                wait_for(f"both tunnels again: {up()}", lambda: len(up()) == 2, 60)
+
     def test_idle_costs_nothing(self):
         with Lab("i") as lab:
             hub = Router(lab, lab.namespace("hub"), "hub", tun={"name": "wattle0", "addresses": ["10.66.0.9/32"]})

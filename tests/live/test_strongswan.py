@@ -116,7 +116,8 @@ class StrongSwan(unittest.TestCase):
         with Lab("b") as lab:
             ours, theirs = self.build(lab, wattle_dials=True, babel=True)
             ours.start()
-            bird = peers.Bird(lab, theirs.namespace, "ipsec0", "10.66.0.2", "10.78.0.0/24", "fd78::/64")
+            config = peers.bird_over_a_tunnel("ipsec0", "10.66.0.2", "10.78.0.0/24", "fd78::/64")
+            bird = peers.Bird(lab, theirs.namespace, config)
             bird.start()
             ours.wait_up("swan.example", 15)
             routes = lambda: {route["to"]: route for route in ours.status()["routes"] if route["selected"]}

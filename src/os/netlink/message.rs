@@ -98,6 +98,16 @@ pub fn no_link_local(device: u32) -> Request {
     request
 }
 
+/// Packets from the device may have an address of ours as their source: IPv4 takes such ICMP errors for forgeries otherwise.
+pub fn accept_local(device: u32) -> Request {
+    let mut fixed = [0; 16];
+    fixed[4..8].copy_from_slice(&device.to_ne_bytes());
+    let mut request = Request::new(RTM_NEWLINK, 0, &fixed);
+    let settings = attribute(IFLA_INET_CONF, &attribute(IPV4_DEVCONF_ACCEPT_LOCAL, &1u32.to_ne_bytes()));
+    request.attribute(IFLA_AF_SPEC, &attribute(u16::from(AF_INET), &settings));
+    request
+}
+
 /// Adds an address. Its prefix makes no route: those belong into our own table.
 pub fn address_add(address: &Address) -> Request {
     let family = family(&address.address);
@@ -383,6 +393,8 @@ const IFF_UP: u32 = 0x0001;
 const IFF_MULTICAST: u32 = 0x1000;
 const IFLA_MTU: u16 = 4;
 const IFLA_AF_SPEC: u16 = 26;
+const IFLA_INET_CONF: u16 = 1;
+const IPV4_DEVCONF_ACCEPT_LOCAL: u16 = 23;
 const IFLA_INET6_ADDR_GEN_MODE: u16 = 8;
 const IN6_ADDR_GEN_MODE_NONE: u8 = 1;
 

@@ -248,6 +248,19 @@ fn groups_and_link_local_addresses_are_never_forwarded() {
     }
 }
 
+/// The kernel believes the device about our own addresses, so nobody else may use them.
+#[test]
+fn nobody_speaks_in_our_name() {
+    let own6 = Ipv6Addr::new(0xfd66, 0, 0, 0, 0, 0, 0, 2).octets();
+    let mut rig = Rig::new();
+    for (packet, next_header) in
+        [(udp4_between([10, 66, 0, 2], host4(2), 0, 9, 9), 4), (udp6_between(own6, host6(2), 0, 9, 9), 41)]
+    {
+        assert!(is_silent(&rig.give(&packet, next_header, 0)));
+        assert_eq!(rig.dropped(), "martian");
+    }
+}
+
 /// Case G1: 100 000 packets a second of which a quarter is held back 5 ms, or 40 ms, which is 4000 packets.
 #[test]
 fn packets_held_back_are_not_taken_for_replays() {

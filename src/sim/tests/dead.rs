@@ -1,5 +1,6 @@
 //! Nothing is stuck: from every state, with the link back, a peer is up within a minute (E1); and the dead cost little (K1).
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use super::super::{Mesh, World, underlay};
@@ -117,6 +118,65 @@ fn two_hundred_dead_peers_cost_little() {
     let sent: u64 = world.wires.values().map(|wire| wire.carried).sum::<u64>() - before;
     assert!(sent <= 10 * 600, "{sent} datagrams to dead peers in ten minutes");
     assert_eq!(world.snapshot(0).peers.len(), dead);
+}
+
+#[test]
+fn three_hundred_peers_most_of_them_dead_leave_nothing_behind() {
+    let (living, dead) = (65, 235);
+    let mut world = Mesh::of(9, living + dead + 1, (1..=living + dead).map(|host| (0, host, 10))).one_way().build();
+    (0..=living).for_each(|host| world.start(host));
+    world.run(seconds(600));
+    let [links, sockets, refusals, errors, sas] = world.node(0).sizes();
+    assert!((1..=living).all(|host| world.is_up(0, host)));
+    world.run(seconds(1200));
+    let after = world.node(0).sizes();
+    assert_eq!((links, after[0]), (living + dead, living + dead));
+    assert!(sockets <= dead && after[1] <= dead, "{sockets} and {} sockets", after[1]);
+    assert_eq!((after[2], after[3]), (refusals, errors));
+    assert!(sas.max(after[4]) <= living + dead, "{sas} and {} IKE SAs", after[4]);
+    let peers = world.snapshot(0).peers;
+    assert!(
+        peers
+            .iter()
+            .all(|peer| peer.reason.as_ref().is_some_and(|reason| reason.len() <= 160) == (peer.state != State::Up))
+    );
+    assert_eq!(peers.iter().filter(|peer| peer.state == State::Down).count(), dead);
+}
+
+#[test]
+fn a_month_of_tries_leaves_nothing_behind() {
+    let mut world = Mesh::of(11, 4, [(0, 1, 10), (0, 2, 10), (0, 3, 10)]).one_way().build();
+    world.start(0);
+    for _ in 0..30 {
+        world.run(seconds(86_400));
+        let [links, sockets, refusals, errors, sas] = world.node(0).sizes();
+        assert!(sas <= 3 && links == 3 && sockets <= 3 && refusals == 0 && errors == 0, "{:?}", world.node(0).sizes());
+    }
+    (1..4).for_each(|host| world.start(host));
+    assert!(world.run_until(seconds(60), |world| all_up(world)).is_some());
+    world.run(seconds(120));
+    assert!(world.node(0).sizes()[1] <= 3, "{:?}", world.node(0).sizes());
+}
+
+#[test]
+fn a_peer_that_dials_from_a_thousand_addresses_leaves_few_links() {
+    let mut world = Mesh::of(10, 2, [(0, 1, 10)]).one_way().build();
+    world.start(1);
+    for turn in 0..1000u16 {
+        // Another place, and no memory of the last one.
+        world.hosts[0].addresses = vec![IpAddr::from([198, 19, (turn >> 8) as u8, turn as u8])];
+        world.start(0);
+        let span = millis(100 + u64::from(world.rng.below(2000)));
+        world.run(span);
+        let [links, sockets, _, _, sas] = world.node(1).sizes();
+        // Half-open ones and those that wait for the answer to a DELETE have their own timers.
+        assert!(links <= 8 && sockets == 0 && sas <= 40, "turn {turn}: {links} links, {sockets} sockets, {sas} SAs");
+    }
+    let up = world.run_until(seconds(60), |world| all_up(world));
+    assert!(up.is_some(), "{:?}", world.peer(0, "n1"));
+    world.run(seconds(120));
+    let [links, _, _, _, sas] = world.node(1).sizes();
+    assert_eq!((links, sas), (1, 1), "{:?}", world.peer(1, "n0").links);
 }
 
 #[test]

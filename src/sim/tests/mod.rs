@@ -1,9 +1,13 @@
 //! Scenarios: what happens to meshes in the field, on virtual time.
 
+mod control;
 mod dead;
+mod families;
 mod meshes;
 mod moves;
 mod rekey;
+mod reload;
+mod renewal;
 mod silence;
 mod starts;
 mod triangle;
@@ -24,7 +28,12 @@ const fn millis(millis: u64) -> Duration {
 fn next_hop(world: &World, from: usize, to: usize) -> Option<String> {
     let node = world.node(from);
     let (_, peer) = node.forward(super::address4(to), super::address4(from))?;
-    peer.map(|peer| world.hosts[from].plan.peers[peer.0 as usize].name.clone())
+    peer.map(str::to_owned)
+}
+
+/// Whether there is a route from one host to another.
+fn has_route(world: &World, from: usize, to: usize) -> bool {
+    world.node(from).forward(super::address4(to), super::address4(from)).is_some_and(|(_, peer)| peer.is_some())
 }
 
 /// Hosts 0 and 1 have a session and know the way to each other.
@@ -64,5 +73,5 @@ fn all_up(world: &World) -> bool {
 /// Every host reaches every other one.
 fn all_reach(world: &World) -> bool {
     let hosts = world.hosts.len();
-    (0..hosts).all(|from| (0..hosts).all(|to| from == to || next_hop(world, from, to).is_some()))
+    (0..hosts).all(|from| (0..hosts).all(|to| from == to || has_route(world, from, to)))
 }

@@ -78,8 +78,17 @@ fn esp_never_passes() {
     let peer = world.peer(0, "n1");
     assert_eq!(peer.state, State::NoData, "{peer:?}");
     assert!(peer.reason.unwrap().contains("no data arrives"));
-    world.run(seconds(300));
+    world.run(seconds(3600));
+    let peer = world.peer(0, "n1");
+    assert!(peer.since_us > 3_600_000_000, "new sessions that carry nothing either are no news: {peer:?}");
+    assert!(world.inits[&0] + world.inits[&1] <= 3 * 62, "one new try a minute: {:?}", world.inits);
+    for host in 0..2 {
+        assert!(world.node(host).sizes()[1] <= 1, "source ports pile up: {:?}", world.node(host).sizes());
+    }
     pass_all(&mut world, 0, 1);
     pass_all(&mut world, 1, 0);
     assert!(world.run_until(seconds(15), |world| all_up(world)).is_some());
+    world.run(seconds(60));
+    let sockets: usize = (0..2).map(|host| world.node(host).sizes()[1]).sum();
+    assert!(sockets <= 2, "{sockets} source ports for one tunnel");
 }

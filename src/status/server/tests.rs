@@ -10,6 +10,7 @@ fn reply(request: Request) -> Answer {
     match request {
         Request::Snapshot => Answer::Error { message: "snapshot".to_owned() },
         Request::Path { to, .. } => Answer::Error { message: format!("path to {to}") },
+        Request::Reload | Request::Health => Answer::Error { message: "other".to_owned() },
     }
 }
 
@@ -39,7 +40,7 @@ fn with_server(test: impl FnOnce(&Path)) {
 fn message(answer: Answer) -> String {
     match answer {
         Answer::Error { message } => message,
-        Answer::Snapshot(_) | Answer::Path(_) => panic!("{answer:?}"),
+        Answer::Snapshot(_) | Answer::Path(_) | Answer::Done { .. } => panic!("{answer:?}"),
     }
 }
 

@@ -49,9 +49,17 @@ fn route(to: &str, from: Option<&str>, via: &str, metric: u16, selected: bool, f
         via: via.to_owned(),
         link: (via != "local").then_some(1),
         metric,
+        received_metric: metric,
         selected,
         feasible,
+        unused: match (selected, feasible) {
+            (true, _) => None,
+            (false, _) if metric == 0xffff => Some(Unused::LinkLost),
+            (false, true) => Some(Unused::Longer),
+            (false, false) => Some(Unused::Unfeasible),
+        },
         origin: "tokyo".to_owned(),
+        router_id: "02:00:00:00:00:00:00:01".to_owned(),
         seqno: 7,
     }
 }
@@ -84,6 +92,7 @@ fn snapshot(peers: Vec<Peer>) -> Snapshot {
         ],
         drops: Vec::new(),
         refused: Vec::new(),
+        config: Config::default(),
     }
 }
 
@@ -247,7 +256,6 @@ frankfurt   up for 3d
             ago
 
 rio   down for 3d
-  reason    no answer to IKE_SA_INIT, 6 tries, next in 34 s
   key       SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU
   link 3    203.0.113.90:4500, down for 3d
             no answer to IKE_SA_INIT, 6 tries, next in 34 s
@@ -270,9 +278,9 @@ fn routes_with_their_marks() {
 *  10.66.0.3/32  local      -     0       7      tokyo
 *  10.66.0.9/32  frankfurt  1     212     7      tokyo
 !  10.66.0.9/32  tokyo      1     1073    7      tokyo
-   ::/0 from 2001:db8:88:1234::/64
+x  ::/0 from 2001:db8:88:1234::/64
                  frankfurt  1     inf     7      tokyo
-* selected   ! not feasible
+* selected   ! not feasible: it might lead in a circle   x link lost
 ",
     );
     assert_eq!(routes(&[], 80), "no routes\n");
@@ -329,10 +337,10 @@ fn path_of_a_packet() {
     shows(
         path(&report, 80),
         "\
-10.66.0.9 from 192.168.88.1
-  route     10.66.0.9/32, metric 212, from tokyo
-  next hop  frankfurt
-  link      1: 203.0.113.7:4500, up for 3d, initiator, from port 4500
+10.66.0.9 from 192.168.88.1 via frankfurt link 1 to 203.0.113.7:4500 rtt 12 ms
+metric 212
+  route     10.66.0.9/32, announced by tokyo
+  link 1    203.0.113.7:4500, up for 3d, initiator, from port 4500
             RTT 12 ms, loss 0 %, cost 61
             ESP aes256gcm16, SPI in 01020304, out fedcba98
             IKE aes256gcm16-prfsha256-x25519-ke1_mlkem768
@@ -341,10 +349,26 @@ fn path_of_a_packet() {
 ",
     );
     assert!(!is_lost(&report));
-    report.route = None;
     report.link = None;
+    report.metric = None;
+    report.next_hop = "unreachable".to_owned();
+    shows(
+        path(&report, 80),
+        "\
+10.66.0.9 from 192.168.88.1: unreachable
+  route     10.66.0.9/32, announced by tokyo, was withdrawn or lost a moment ago
+",
+    );
+    report.route = None;
     report.next_hop = "no route".to_owned();
-    shows(path(&report, 80), "10.66.0.9 from 192.168.88.1\n  route     none matches\n  next hop  no route\n");
+    shows(
+        path(&report, 80),
+        "\
+10.66.0.9 from 192.168.88.1: no route
+  route     no node announces a prefix that covers it: the kernel's own routes
+            decide
+",
+    );
     assert!(is_lost(&report));
 }
 
@@ -377,4 +401,21 @@ REFUSED, newest first
     let text = status(&snapshot, 80);
     fits(&text);
     assert!(text.contains("last refused, 5s ago: 'a?[2J?b' from 203.0.113.9:500: not in nodes"), "{text}");
+}
+
+#[test]
+fn a_configuration_that_is_not_in_force_is_told_and_is_a_problem() {
+    let mut snapshot = snapshot(Vec::new());
+    assert!(!has_problem(&snapshot));
+    snapshot.config.problem = Some("2 errors, the first: wattle.json:3:3: privte_key: unknown field".to_owned());
+    snapshot.config.needs_restart = vec!["listen".to_owned(), "tun".to_owned()];
+    let text = status(&snapshot, 80);
+    fits(&text);
+    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        flat.contains("the new configuration is not in force: 2 errors, the first: wattle.json:3:3: privte_key"),
+        "{text}"
+    );
+    assert!(flat.contains("needs a restart: listen, tun"), "{text}");
+    assert!(has_problem(&snapshot));
 }
