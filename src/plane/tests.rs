@@ -4,6 +4,7 @@ mod inbound;
 mod moves;
 mod outbound;
 mod relay;
+mod supers;
 
 use etherparse::PacketBuilder;
 use ipnet::IpNet;

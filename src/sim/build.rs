@@ -6,6 +6,7 @@ use super::wire::Wire;
 use super::world::World;
 use crate::config::plan::{Babel, Endpoint, Host, Kernel, Peer, Plan, Suites, Tun};
 use crate::crypto::sign::PrivateKey;
+use crate::offload::Offload;
 
 pub(crate) fn address4(host: usize) -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(10, 66, (host >> 8) as u8, host as u8 + 1))
@@ -89,6 +90,7 @@ impl Mesh {
                 peers,
                 suites: Suites::default_for(true),
                 babel: Babel::default(),
+                offload: Offload::default(),
                 kernel: Kernel::default(),
                 control: "/nowhere".into(),
             };

@@ -6,3 +6,4 @@ pub mod icmp;
 pub mod ike;
 pub mod ip;
 pub mod udpencap;
+pub mod vnet;
