@@ -228,7 +228,7 @@ impl Run {
         let Shape { ipv4, transport, head } = self.shape;
         let kind = if ipv4 { Kind::Tcp4 } else { Kind::Tcp6 };
         Vnet {
-            checksum: Some(Checksum { start: narrow(transport), offset: CHECKSUM as u16 }),
+            checksum: Some(Checksum { start: narrow(transport), offset: narrow(CHECKSUM) }),
             segments: Some(Segments { kind, size: narrow(self.size), header: narrow(head) }),
         }
     }

@@ -129,7 +129,7 @@ impl<'a> Cut<'a> {
             let sum = Sum::default().plus(self.head.get(..self.transport).unwrap_or_default()).finish();
             self.head[10..12].copy_from_slice(&sum.to_be_bytes());
         } else {
-            let payload = length.saturating_sub(ip::HEADER6_LEN as u16);
+            let payload = length.saturating_sub(HEADER6);
             self.head[4..6].copy_from_slice(&payload.to_be_bytes());
         }
     }
@@ -158,6 +158,8 @@ pub(super) fn finish_checksum(vnet: &Vnet, header: &Header, packet: &mut [u8]) -
 
 /// IP and TCP headers with all their options, and some extension headers.
 const LONGEST_HEAD: usize = 256;
+/// What an IPv6 packet does not count as its payload.
+const HEADER6: u16 = 40;
 const TCP_LENGTH: usize = 20;
 const TCP_SEQUENCE: usize = 4;
 const TCP_DATA_OFFSET: usize = 12;

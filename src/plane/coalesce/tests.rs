@@ -1,3 +1,9 @@
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::wildcard_enum_match_arm,
+    reason = "small numbers; one oddity at a time"
+)]
+
 use etherparse::PacketBuilder;
 use proptest::prelude::*;
 

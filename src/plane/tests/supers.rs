@@ -1,5 +1,7 @@
 //! Super-packets of the TUN device.
 
+#![expect(clippy::cast_possible_truncation, reason = "small numbers")]
+
 use etherparse::PacketBuilder;
 use proptest::prelude::*;
 
