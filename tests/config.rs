@@ -15,6 +15,7 @@ use wattle::config::report::Problem;
 use wattle::crypto::aead::{Cipher, hardware_aes};
 use wattle::crypto::keyfile;
 use wattle::crypto::sign::PrivateKey;
+use wattle::offload::{Offload, Switch};
 
 /// A folder with `riga.key` in it.
 struct Folder(tempfile::TempDir);
@@ -126,6 +127,7 @@ fn every_field_arrives_in_the_plan() {
         "pq": "preferred",
         "babel": {{ "hello_ms": 2000, "description": "b" }},
         "kernel": {{ "table": 77, "mark": 78, "rule": 79, "description": "k" }},
+        "offload": {{ "tun": "off", "udp_gso": "on", "udp_gro": "auto", "description": "o" }},
         "control": "run/wattle.sock",
         "log": "info,wattle::ike=debug""#,
         public(2)
@@ -174,6 +176,7 @@ fn every_field_arrives_in_the_plan() {
     assert_eq!(plan.suites.post_quantum, PostQuantum::Preferred);
     assert_eq!(plan.babel.hello_interval, Duration::from_secs(2));
     assert_eq!(plan.kernel, Kernel { table: 77, mark: 78, rule: 79 });
+    assert_eq!(plan.offload, Offload { tun: Switch::Off, udp_gso: Switch::On, udp_gro: Switch::Auto });
     assert_eq!(plan.control, folder.path("run/wattle.sock"));
     for (object, fields) in FIELDS {
         for field in *fields {
@@ -265,7 +268,7 @@ fn twenty_mistakes_are_reported_in_one_run() {
         "announce[2]: expected a prefix such as \"192.168.88.0/24\", or { \"to\", \"from\" }, found a number",
         "locator: a locator is an IPv6 prefix, such as \"fd66:0:0:3::/64\"",
         "nodes[1].name: a second node of the name \"a\", first in nodes[0].name in line 9",
-        "nodes[1].colour: unknown field; known here: name, public_key, endpoints, locator, routes, pin_port, description",
+        "nodes[1].colour: unknown field; known here: name, public_key, endpoints, locator, routes, pin_port",
         "nodes[2].name: names are made of the letters a to z, digits and - . _: write e.g. \"b-\"",
         "nodes[2].public_key: not an Ed25519 public key: run \"wattle pubkey FILE\" on that node and put the output here",
         "nodes[2].endpoints[0]: \"2001:db8::7\": an IPv6 address stands in brackets: write \"[2001:db8::7]:4500\"",
@@ -593,11 +596,16 @@ fn wrong_types_and_other_values() {
         ),
         ("\"babel\": { \"hello_ms\": 4005 }", "babel.hello_ms: hello_ms counts in steps of 10: write 4000"),
         ("\"kernel\": { \"mark\": 0 }", "kernel.mark: expected a whole number from 1 to 4294967295, found 0"),
+        (
+            "\"offload\": { \"udp_gso\": \"offf\" }",
+            "offload.udp_gso: expected \"auto\", \"on\" or \"off\", found \"offf\"; did you mean \"off\"?",
+        ),
+        ("\"offload\": { \"tun\": true }", "offload.tun: expected a string, found true or false"),
         ("\"control\": \"\"", "control: expected the name of a file for the unix socket"),
         ("\"log\": \"wattle=\"", "log: log levels are off, error, warn, info, debug, trace; not \"\""),
         (
             "\"colour\": 1",
-            "colour: unknown field; known here: name, private_key, listen, tun, announce, locator, nodes, registry, proposals, esp, pq, babel, kernel, control, log, description",
+            "colour: unknown field; known here: name, private_key, listen, tun, announce, locator, nodes, registry, proposals, esp, pq, babel, kernel, offload, control, log",
         ),
     ] {
         assert_eq!(folder.error(fields), message);
