@@ -7,7 +7,7 @@
 //! daemon → os, node, status                      the only place with a clock, file descriptors, threads
 //! node   → ike, babel, plane, config::plan       composition; pure
 //! ike | babel | plane (esp, fib) → wire, crypto  protocol; pure
-//! child_sa, time, path, prefix, wire, crypto, status::model  leaves; pure
+//! child_sa, time, path, prefix, offload, wire, crypto, status::model  leaves; pure
 //! sim    → node                                  virtual clock and links (tests only)
 //! ```
 
@@ -21,6 +21,7 @@ pub mod esp;
 pub mod fib;
 pub mod ike;
 pub mod node;
+pub mod offload;
 pub mod os;
 pub mod path;
 pub mod plane;

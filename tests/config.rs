@@ -15,6 +15,7 @@ use wattle::config::report::Problem;
 use wattle::crypto::aead::{Cipher, hardware_aes};
 use wattle::crypto::keyfile;
 use wattle::crypto::sign::PrivateKey;
+use wattle::offload::{Offload, Switch};
 
 /// A folder with `riga.key` in it.
 struct Folder(tempfile::TempDir);
@@ -128,6 +129,7 @@ fn every_field_arrives_in_the_plan() {
         "babel": {{ "hello_ms": 2000, "description": "b" }},
         "rekey": {{ "child_s": 600, "ike_s": 7200, "description": "r" }},
         "kernel": {{ "table": 77, "mark": 78, "rule": 79, "description": "k" }},
+        "offload": {{ "tun": "off", "udp_gso": "on", "udp_gro": "auto", "description": "o" }},
         "control": "run/wattle.sock",
         "log": "info,wattle::ike=debug""#,
         public(2)
@@ -178,6 +180,7 @@ fn every_field_arrives_in_the_plan() {
     let life = |seconds| Some(Duration::from_secs(seconds));
     assert_eq!(plan.rekey, Rekey { child: life(600), ike: life(7200) });
     assert_eq!(plan.kernel, Kernel { table: 77, mark: 78, rule: 79 });
+    assert_eq!(plan.offload, Offload { tun: Switch::Off, udp_gso: Switch::On, udp_gro: Switch::Auto });
     assert_eq!(plan.control, folder.path("run/wattle.sock"));
     for (object, fields) in FIELDS {
         for field in *fields {
@@ -269,7 +272,7 @@ fn twenty_mistakes_are_reported_in_one_run() {
         "announce[2]: expected a prefix such as \"192.168.88.0/24\", or { \"to\", \"from\" }, found a number",
         "locator: a locator is an IPv6 prefix, such as \"fd66:0:0:3::/64\"",
         "nodes[1].name: a second node of the name \"a\", first in nodes[0].name in line 9",
-        "nodes[1].colour: unknown field; known here: name, public_key, endpoints, locator, routes, pin_port, description",
+        "nodes[1].colour: unknown field; known here: name, public_key, endpoints, locator, routes, pin_port",
         "nodes[2].name: names are made of the letters a to z, digits and - . _: write e.g. \"b-\"",
         "nodes[2].public_key: not an Ed25519 public key: run \"wattle pubkey FILE\" on that node and put the output here",
         "nodes[2].endpoints[0]: \"2001:db8::7\": an IPv6 address stands in brackets: write \"[2001:db8::7]:4500\"",
@@ -598,11 +601,16 @@ fn wrong_types_and_other_values() {
         ("\"babel\": { \"hello_ms\": 4005 }", "babel.hello_ms: hello_ms counts in steps of 10: write 4000"),
         ("\"rekey\": { \"child_s\": 9 }", "rekey.child_s: expected a whole number from 10 to 604800, found 9"),
         ("\"kernel\": { \"mark\": 0 }", "kernel.mark: expected a whole number from 1 to 4294967295, found 0"),
+        (
+            "\"offload\": { \"udp_gso\": \"offf\" }",
+            "offload.udp_gso: expected \"auto\", \"on\" or \"off\", found \"offf\"; did you mean \"off\"?",
+        ),
+        ("\"offload\": { \"tun\": true }", "offload.tun: expected a string, found true or false"),
         ("\"control\": \"\"", "control: expected the name of a file for the unix socket"),
         ("\"log\": \"wattle=\"", "log: log levels are off, error, warn, info, debug, trace; not \"\""),
         (
             "\"colour\": 1",
-            "colour: unknown field; known here: name, private_key, listen, tun, announce, locator, nodes, registry, proposals, esp, pq, babel, rekey, kernel, control, log, descript…",
+            "colour: unknown field; known here: name, private_key, listen, tun, announce, locator, nodes, registry, proposals, esp, pq, babel, rekey, kernel, offload, control, log",
         ),
     ] {
         assert_eq!(folder.error(fields), message);

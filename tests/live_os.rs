@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
 use smol::Timer;
+use wattle::offload::{Offload, Switch};
 use wattle::os::kernel::{Kernel, Link, Settings};
 use wattle::os::netns::within;
 use wattle::os::resolve::Resolver;
@@ -83,7 +84,7 @@ fn link(tun: &Tun) -> Link {
 
 fn open(namespace: &Namespace) -> (Tun, Kernel) {
     namespace.within(|| {
-        let tun = Tun::open("wattle0").unwrap();
+        let tun = Tun::open("wattle0", Switch::Auto).unwrap();
         let mut kernel = Kernel::open(SETTINGS).unwrap();
         kernel.attach(link(&tun)).unwrap();
         (tun, kernel)
@@ -225,12 +226,12 @@ fn live_the_kernel_believes_our_errors() {
     socket.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
     socket.connect("192.168.88.9:7001").unwrap();
     socket.send(b"out").unwrap();
-    let mut buffer = [0; 2048];
+    let mut buffer = [0; 70_000];
     let packet = smol::block_on(async {
         loop {
             poll_fn(|context| if tun.poll_readable(context) { Poll::Ready(()) } else { Poll::Pending }).await;
             if let Some(packet) = tun.read(&mut buffer).unwrap() {
-                return packet.to_vec();
+                return packet.packet.to_vec();
             }
         }
     });
@@ -313,8 +314,8 @@ fn live_tun_carries_packets() {
     let namespace = Namespace::new();
     let (mut tun, mut kernel) = open(&namespace);
     kernel.add(Prefix::to(net("192.168.88.0/24")));
-    assert!(matches!(namespace.within(|| Tun::open("wattle0")), Err(TunError::Busy { .. })));
-    assert!(matches!(namespace.within(|| Tun::open("lo")), Err(TunError::Invalid { .. })));
+    assert!(matches!(namespace.within(|| Tun::open("wattle0", Switch::Auto)), Err(TunError::Busy { .. })));
+    assert!(matches!(namespace.within(|| Tun::open("lo", Switch::Auto)), Err(TunError::Invalid { .. })));
     let mut buffer = [0; 2048];
     assert!(tun.read(&mut buffer).unwrap().is_none(), "the kernel has said something by itself");
 
@@ -325,7 +326,7 @@ fn live_tun_carries_packets() {
         loop {
             poll_fn(|context| if tun.poll_readable(context) { Poll::Ready(()) } else { Poll::Pending }).await;
             if let Some(packet) = tun.read(&mut buffer).unwrap() {
-                return packet.to_vec();
+                return packet.packet.to_vec();
             }
         }
     });
@@ -378,7 +379,7 @@ fn live_udp_both_families() {
     namespace.ip("addr add 192.0.2.1/32 dev lo");
     let (a, b) = (SocketId(0), SocketId(1));
     let (mut udp, port) = namespace.within(|| {
-        let mut udp = Udp::new(0x5774);
+        let mut udp = Udp::new(0x5774, Offload::default());
         assert_eq!(udp.open(a, 4500).unwrap(), 4500);
         let port = udp.open(b, 0).unwrap();
         (udp, port)
@@ -405,10 +406,11 @@ fn live_udp_both_families() {
     let sent = udp.send(&Path { socket: b, local: Some("192.0.2.77".parse().unwrap()), remote }, 0, 3, b"abc");
     assert!(sent.source_gone && sent.failed == 0, "{sent:?}");
     assert_eq!(receive(&mut udp, 1)[0].0.remote.ip().to_string(), "127.0.0.1");
-    // Longer than we can take
-    let sent = udp.send(&Path { socket: b, local: None, remote }, 0, 20_000, &[7; 20_000]);
+    // The longest that there is
+    let sent = udp.send(&Path { socket: b, local: None, remote }, 0, 65_507, &[7; 65_507]);
     assert_eq!(sent.failed, 0);
-    assert!(receive(&mut udp, 1)[0].3, "truncation is told");
+    let longest = receive(&mut udp, 1).remove(0);
+    assert_eq!((longest.3, longest.4), (false, vec![7; 65_507]));
     // Nowhere to send to, then nothing breaks
     let nowhere = Path { socket: b, local: None, remote: "203.0.113.9:1".parse().unwrap() };
     let sent = udp.send(&nowhere, 0, 2, b"abcde");
@@ -425,12 +427,74 @@ fn live_udp_both_families() {
     assert_eq!(udp.send(&nowhere, 0, 2, b"abcde").failed, 3, "a closed port sends nothing");
 }
 
+/// Case F5: trains of equal datagrams and of a shorter last one, in one piece and singly, arrive as what they were.
+#[test]
+fn live_udp_trains() {
+    let namespace = Namespace::new();
+    let (a, b) = (SocketId(0), SocketId(1));
+    for (udp_gso, udp_gro) in
+        [(Switch::On, Switch::On), (Switch::Off, Switch::On), (Switch::On, Switch::Off), (Switch::Off, Switch::Off)]
+    {
+        let mut udp = namespace.within(|| {
+            let mut udp = Udp::new(0x5774, Offload { udp_gso, udp_gro, ..Offload::default() });
+            udp.open(a, 4500).unwrap();
+            udp.open(b, 4501).unwrap();
+            udp
+        });
+        for remote in ["127.0.0.1:4500", "[::1]:4500"] {
+            let path = Path { socket: b, local: None, remote: remote.parse().unwrap() };
+            for (equal, tail) in [(45, 0), (44, 7), (1, 0), (2, 0), (1, 1399)] {
+                let mut data: Vec<u8> = (0..equal).flat_map(|i| [i; 1400]).collect();
+                data.extend(vec![0xee; tail]);
+                let sent = udp.send(&path, 0, 1400, &data);
+                assert_eq!((sent.full, sent.failed), (0, 0));
+                let expected: Vec<&[u8]> = data.chunks(1400).collect();
+                let got = receive(&mut udp, expected.len());
+                assert!(got.iter().all(|(_, _, _, truncated, _)| !truncated));
+                let got: Vec<&[u8]> = got.iter().map(|(.., octets)| &octets[..]).collect();
+                assert_eq!(got, expected, "{remote} {equal} {tail} {udp_gso:?} {udp_gro:?}");
+            }
+        }
+    }
+}
+
+/// A path that takes less than the datagrams of a train: the kernel refuses the train, and nothing is lost.
+#[test]
+fn live_udp_trains_on_a_narrow_path() {
+    let (left, right) = (Namespace::new(), Namespace::new());
+    left.ip(&format!("link add v0 mtu 1300 type veth peer name v1 netns {}", right.0));
+    for (namespace, device, address) in [(&left, "v0", "192.0.2.1/24"), (&right, "v1", "192.0.2.2/24")] {
+        namespace.ip(&format!("addr add {address} dev {device}"));
+        namespace.ip(&format!("link set {device} mtu 1300 up"));
+    }
+    let open = |namespace: &Namespace| {
+        namespace.within(|| {
+            let mut udp = Udp::new(0, Offload::default());
+            udp.open(SocketId(0), 4500).unwrap();
+            udp
+        })
+    };
+    let (mut sender, mut receiver) = (open(&left), open(&right));
+    let path = Path { socket: SocketId(0), local: None, remote: "192.0.2.2:4500".parse().unwrap() };
+    let data: Vec<u8> = (0..20).flat_map(|i| [i; 1400]).collect();
+    for _ in 0..2 {
+        let sent = sender.send(&path, 0, 1400, &data);
+        assert_eq!((sent.full, sent.failed), (0, 0));
+        let got: Vec<Vec<u8>> = receive(&mut receiver, 20).into_iter().map(|(.., octets)| octets).collect();
+        assert_eq!(got, data.chunks(1400).map(<[u8]>::to_vec).collect::<Vec<_>>());
+    }
+    // What fits goes on in one piece.
+    let sent = sender.send(&path, 0, 1200, &data[..12_000]);
+    assert_eq!((sent.full, sent.failed), (0, 0));
+    assert_eq!(receive(&mut receiver, 10).len(), 10);
+}
+
 #[test]
 fn live_udp_port_taken() {
     let namespace = Namespace::new();
     for taken in ["0.0.0.0:4500", "[::]:4500"] {
         let _other = namespace.within(|| UdpSocket::bind(taken)).unwrap();
-        let error = namespace.within(|| Udp::new(0).open(SocketId(0), 4500)).unwrap_err();
+        let error = namespace.within(|| Udp::new(0, Offload::default()).open(SocketId(0), 4500)).unwrap_err();
         assert!(matches!(error, OpenError::Taken(4500)), "{error}");
         assert!(error.to_string().len() <= 160);
     }
@@ -441,7 +505,7 @@ fn live_udp_without_ipv6() {
     let namespace = Namespace::new();
     namespace.within(|| {
         std::fs::write("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1").unwrap();
-        let mut udp = Udp::new(0);
+        let mut udp = Udp::new(0, Offload::default());
         udp.open(SocketId(0), 4500).unwrap();
         let v4 = Path { socket: SocketId(0), local: None, remote: "127.0.0.1:4500".parse().unwrap() };
         assert_eq!(udp.send(&v4, 0, 3, b"abc").failed, 0);
@@ -449,7 +513,7 @@ fn live_udp_without_ipv6() {
         let v6 = Path { remote: "[2001:db8::1]:4500".parse().unwrap(), ..v4 };
         assert_eq!(udp.send(&v6, 0, 3, b"abc").failed, 1);
         // The rest of the system comes up without it, too.
-        let tun = Tun::open("wattle0").unwrap();
+        let tun = Tun::open("wattle0", Switch::Auto).unwrap();
         let mut kernel = Kernel::open(SETTINGS).unwrap();
         kernel.attach(link(&tun)).unwrap();
         kernel.add(Prefix::to(net("2001:db8:7::/48")));

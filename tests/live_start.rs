@@ -88,7 +88,9 @@ fn live_no_permission() {
 #[test]
 fn live_device_busy() {
     let site = Site::new("busy", r#"{ "name": "mesh0" }"#);
-    let _other =
-        within(&site.namespace, || wattle::os::tun::Tun::open("mesh0").map_err(std::io::Error::other)).unwrap();
+    let _other = within(&site.namespace, || {
+        wattle::os::tun::Tun::open("mesh0", wattle::offload::Switch::Auto).map_err(std::io::Error::other)
+    })
+    .unwrap();
     site.fails(&[], "cannot make mesh0: another program has this device open (another wattle?)");
 }

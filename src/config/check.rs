@@ -13,6 +13,7 @@ use super::plan::{Babel, Kernel, Plan, Rekey, Tun};
 use super::report::{Place, Report};
 use super::suggest::did_you_mean;
 use crate::crypto::sign::PrivateKey;
+use crate::offload::{Offload, Switch};
 use crate::prefix::Prefix;
 
 mod nodes;
@@ -63,6 +64,11 @@ pub fn check(input: Input, report: &mut Report) -> Option<Plan> {
     let babel = file.hello_ms.as_ref().map_or(Babel::default(), |at| hello(at, report));
     let rekey = rekey(&file);
     let kernel = kernel(&file, report);
+    let offload = Offload {
+        tun: switch(file.offload.tun.as_ref(), report),
+        udp_gso: switch(file.offload.udp_gso.as_ref(), report),
+        udp_gro: switch(file.offload.udp_gro.as_ref(), report),
+    };
     let control = control(file.control.as_ref(), &folder, report);
     if let Some(log) = &file.log
         && let Some(message) = log_problem(&log.value)
@@ -90,6 +96,7 @@ pub fn check(input: Input, report: &mut Report) -> Option<Plan> {
         rekey,
         babel,
         kernel,
+        offload,
         control,
     })
 }
@@ -202,6 +209,21 @@ fn kernel(file: &File, report: &mut Report) -> Kernel {
     }
 }
 
+fn switch(text: Option<&At<String>>, report: &mut Report) -> Switch {
+    let Some(text) = text else { return Switch::Auto };
+    match text.value.as_str() {
+        "auto" => Switch::Auto,
+        "on" => Switch::On,
+        "off" => Switch::Off,
+        other => {
+            let hint = did_you_mean(other, SWITCHES.iter().copied());
+            let message = format!("expected \"auto\", \"on\" or \"off\", found {}{hint}", quoted(other));
+            report.error(&text.place, message);
+            Switch::Auto
+        }
+    }
+}
+
 fn control(text: Option<&At<String>>, folder: &Path, report: &mut Report) -> PathBuf {
     let Some(text) = text else { return PathBuf::from(DEFAULT_CONTROL) };
     let path = folder.join(&text.value);
@@ -222,4 +244,5 @@ const DEFAULT_MTU: u16 = 1400;
 const MAX_PORTS: usize = 64;
 /// `sun_path` without its final zero.
 const MAX_SOCKET_PATH: usize = 107;
+const SWITCHES: &[&str] = &["auto", "on", "off"];
 const LEVELS: &[&str] = &["off", "error", "warn", "info", "debug", "trace"];

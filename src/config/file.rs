@@ -37,8 +37,17 @@ pub struct File {
     pub table: Option<At<u64>>,
     pub mark: Option<At<u64>>,
     pub rule: Option<At<u64>>,
+    pub offload: Switches,
     pub control: Option<At<String>>,
     pub log: Option<At<String>>,
+}
+
+/// Each `"auto"`, `"on"` or `"off"`.
+#[derive(Debug, Default)]
+pub struct Switches {
+    pub tun: Option<At<String>>,
+    pub udp_gso: Option<At<String>>,
+    pub udp_gro: Option<At<String>>,
 }
 
 #[derive(Debug, Default)]
@@ -76,6 +85,7 @@ pub const FIELDS: &[(&str, &[&str])] = &[
     ("babel", BABEL),
     ("rekey", REKEY),
     ("kernel", KERNEL),
+    ("offload", OFFLOAD),
     ("the registry", REGISTRY),
 ];
 
@@ -87,6 +97,7 @@ pub fn decode(root: &Value, file: &str, report: &mut Report) -> File {
     let babel = d.section(&top, "babel", BABEL);
     let rekey = d.section(&top, "rekey", REKEY);
     let kernel = d.section(&top, "kernel", KERNEL);
+    let offload = d.section(&top, "offload", OFFLOAD);
     File {
         name: d.string(&top, "name"),
         private_key: d.string(&top, "private_key"),
@@ -107,6 +118,11 @@ pub fn decode(root: &Value, file: &str, report: &mut Report) -> File {
         mark: kernel.as_ref().and_then(|o| d.integer(o, "mark", 1..=u32::MAX.into())),
         // Rule 0 is the kernel's own, and so are 32766 and 32767; we need the next one too.
         rule: kernel.as_ref().and_then(|o| d.integer(o, "rule", 1..=32_764)),
+        offload: Switches {
+            tun: offload.as_ref().and_then(|o| d.string(o, "tun")),
+            udp_gso: offload.as_ref().and_then(|o| d.string(o, "udp_gso")),
+            udp_gro: offload.as_ref().and_then(|o| d.string(o, "udp_gro")),
+        },
         control: d.string(&top, "control"),
         log: d.string(&top, "log"),
     }
@@ -184,6 +200,8 @@ impl Decoder<'_> {
         let message = if key == "steer" {
             "steering by SRv6 is not in this version of wattle: remove this field".to_owned()
         } else if hint.is_empty() {
+            // Every object may be described; what it is made of is of more use.
+            let known: Vec<&str> = known.iter().copied().filter(|field| *field != "description").collect();
             format!("unknown field; known here: {}", known.join(", "))
         } else {
             format!("unknown field{hint}")
@@ -335,6 +353,7 @@ const TOP: &[&str] = &[
     "babel",
     "rekey",
     "kernel",
+    "offload",
     "control",
     "log",
     "description",
@@ -345,5 +364,6 @@ const NODE: &[&str] = &["name", "public_key", "endpoints", "locator", "routes", 
 const BABEL: &[&str] = &["hello_ms", "description"];
 const REKEY: &[&str] = &["child_s", "ike_s", "description"];
 const KERNEL: &[&str] = &["table", "mark", "rule", "description"];
+const OFFLOAD: &[&str] = &["tun", "udp_gso", "udp_gro", "description"];
 const REGISTRY: &[&str] = &["nodes", "description"];
 const MAX_KEY: usize = 40;

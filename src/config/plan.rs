@@ -10,6 +10,7 @@ use crate::crypto::aead::Cipher;
 use crate::crypto::kex::Method;
 use crate::crypto::prf::Prf;
 use crate::crypto::sign::{PrivateKey, PublicKey};
+use crate::offload::Offload;
 use crate::prefix::Prefix;
 
 #[derive(Clone, Debug)]
@@ -29,6 +30,7 @@ pub struct Plan {
     pub rekey: Rekey,
     pub babel: Babel,
     pub kernel: Kernel,
+    pub offload: Offload,
     /// The unix socket of `wattle status`.
     pub control: PathBuf,
 }

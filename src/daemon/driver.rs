@@ -26,10 +26,11 @@ use crate::node::{Node, Output};
 use crate::os::kernel::Kernel;
 use crate::os::resolve::Resolver;
 use crate::os::signals::{Signal, Signals};
-use crate::os::tun::Tun;
+use crate::os::tun::{self, Frame, Tun};
 use crate::os::udp::{Batch, Udp};
 use crate::os::words;
 use crate::path::Path;
+use crate::plane::coalesce::{self, Coalescer};
 use crate::prefix::Prefix;
 use crate::status::model::{Answer, Request, State};
 use crate::status::server::Server;
@@ -72,6 +73,9 @@ struct Driver<'a> {
     timer: Timer,
     batch: Batch,
     packet: Box<[u8]>,
+    coalescer: Coalescer,
+    /// The kernel takes super-packets, as far as is known.
+    merging: bool,
 }
 
 /// Runs the node until a signal ends it, then takes leave of the peers and of the system.
@@ -108,6 +112,8 @@ pub(super) async fn drive(
         timer: Timer::never(),
         batch: Batch::new(),
         packet: vec![0; PACKET].into(),
+        coalescer: Coalescer::default(),
+        merging: true,
     };
     // The loop borrows the node only between awaits, so the server always finds it free.
     let serve = server.serve(|request| match request {
@@ -197,7 +203,7 @@ impl Driver<'_> {
                 // A tunnel in a tunnel: it would move the peer's address into the mesh.
                 node.count("underlay_in_mesh");
             } else if arrival.truncated {
-                node.count("datagram_too_long");
+                node.count("datagram_cut_off");
             } else {
                 node.handle_datagram(now, arrival.path, arrival.tos, datagram);
             }
@@ -210,9 +216,11 @@ impl Driver<'_> {
         if let Some(tun) = &mut self.system.tun {
             let now = self.clock.now();
             let mut node = self.node.borrow_mut();
-            while count < INNER_BATCH {
+            // A super-packet is a batch by itself: what waits longer than it must only adds to the delay.
+            while count < INNER_BATCH && node.egress().octets() < OUTER_BATCH {
                 match tun.read(&mut self.packet) {
-                    Ok(Some(packet)) => node.handle_inner(now, packet),
+                    Ok(Some(Frame { header: None, packet })) => node.handle_inner(now, packet),
+                    Ok(Some(Frame { header: Some(header), packet })) => node.handle_super(now, header, packet),
                     Ok(None) => break,
                     Err(error) => {
                         failed = Some(error);
@@ -273,13 +281,27 @@ impl Driver<'_> {
                 None => self.trouble.clear(place),
             }
         }
-        let mut lost = 0;
-        for packet in egress.inner_packets() {
-            match &self.system.tun {
-                Some(tun) if tun.write(packet).is_ok() => {}
-                _ => lost += 1,
+        let lost = match &self.system.tun {
+            Some(tun) if tun.offloads() && self.merging => {
+                self.coalescer.merge(&mut egress.inner, &egress.inner_ends);
+                let mut lost = 0;
+                self.coalescer.each(&egress.inner, |header, pieces| match tun.write_pieces(header, pieces) {
+                    Ok(()) => {}
+                    Err(error) if pieces.len() > 1 && error.raw_os_error() == Some(libc::EINVAL) => {
+                        if self.merging {
+                            self.merging = false;
+                            let level = self.plan.offload.tun.level();
+                            log::log!(level, "this kernel takes no merged packets on {}: one by one", tun.name());
+                        }
+                        lost += write_singly(tun, header, &pieces.concat());
+                    }
+                    Err(_) => lost += u32::try_from(pieces.len()).unwrap_or(u32::MAX),
+                });
+                lost
             }
-        }
+            Some(tun) => count(egress.inner_packets().filter(|packet| tun.write(packet).is_err())),
+            None => count(egress.inner_packets()),
+        };
         if lost > 0 {
             counts.push(("tun_write_failed", lost));
         }
@@ -343,7 +365,7 @@ impl Driver<'_> {
     fn reopen_tun(&mut self) {
         let Some((_, pause)) = self.reopen.take() else { return };
         let Some(name) = self.plan.tun.as_ref().map(|tun| tun.name.as_str()) else { return };
-        let problem = match Tun::open(name) {
+        let problem = match Tun::open(name, self.plan.offload.tun) {
             Ok(tun) => {
                 let link = link(self.plan, &tun);
                 let attached = match (&mut self.system.kernel, link) {
@@ -424,6 +446,19 @@ impl Driver<'_> {
     }
 }
 
+/// Writes what a super-packet stands for; returns how many packets were lost.
+fn write_singly(tun: &Tun, header: &[u8; tun::HEADER], packet: &[u8]) -> u32 {
+    let mut lost = 0;
+    coalesce::cut(header, packet, |head, payload| {
+        lost += u32::from(tun.write_pieces(&[0; tun::HEADER], &[head, payload]).is_err());
+    });
+    lost
+}
+
+fn count(packets: impl Iterator) -> u32 {
+    u32::try_from(packets.count()).unwrap_or(u32::MAX)
+}
+
 fn answer(node: &Node, now: Time, request: &Request) -> Answer {
     match request {
         Request::Health => health(node, now),
@@ -456,8 +491,10 @@ fn health(node: &Node, now: Time) -> Answer {
 
 const OVERDUE: Duration = Duration::from_secs(10);
 /// Room for the largest packet that the device can hand over.
-const PACKET: usize = 65536;
+const PACKET: usize = 65536 + tun::HEADER;
 const INNER_BATCH: usize = 32;
+/// Octets that are sealed before they are sent.
+const OUTER_BATCH: usize = 60_000;
 const ROUNDS: usize = 8;
 const SHORTEST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(60);

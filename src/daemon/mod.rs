@@ -12,6 +12,7 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::config::plan::Plan;
+use crate::crypto::aead;
 use crate::crypto::rng::Rng;
 use crate::os::kernel::{self, Kernel, Link, Settings};
 use crate::os::resolve::Resolver;
@@ -59,12 +60,12 @@ pub fn run(plan: Plan, files: Vec<PathBuf>, source: Source, options: Options) ->
     // Before smol starts its helper thread, which must not take the signals.
     let signals = Signals::open().map_err(StartError::Signals)?;
     let seed = Rng::from_os()?.array();
-    let mut udp = Udp::new(plan.kernel.mark);
+    let mut udp = Udp::new(plan.kernel.mark, plan.offload);
     for (index, &port) in plan.listen.iter().enumerate() {
         udp.open(SocketId(u16::try_from(index).unwrap_or(u16::MAX)), port)?;
     }
     let server = Server::bind(&plan.control)?;
-    let tun = plan.tun.as_ref().map(|tun| Tun::open(&tun.name)).transpose()?;
+    let tun = plan.tun.as_ref().map(|tun| Tun::open(&tun.name, plan.offload.tun)).transpose()?;
     let kernel = match &tun {
         Some(tun) => Some(install(&plan, tun)?),
         // A relay may run without rights; what an earlier run with a device has left goes if we are allowed to.
@@ -116,6 +117,8 @@ fn announce(plan: &Plan, tun: Option<&Tun>) {
     let ports: Vec<String> = plan.listen.iter().map(u16::to_string).collect();
     let device = tun.map_or("relay only".to_owned(), |tun| format!("device {}", tun.name()));
     log::info!("wattle {} runs as {}: UDP {}, {device}", env!("CARGO_PKG_VERSION"), plan.name, ports.join(", "));
+    let ciphers = aead::engines().map(|(cipher, engine)| format!("{} ({})", cipher.name(), engine.name()));
+    log::info!("ciphers: {}", ciphers.join(", "));
     for (ipv6, family, key) in [(false, "IPv4", "net.ipv4.ip_forward"), (true, "IPv6", "net.ipv6.conf.all.forwarding")]
     {
         let announced = plan.announce.iter().any(|prefix| prefix.is_ipv4() != ipv6);

@@ -53,15 +53,22 @@ impl Sealer<'_> {
 
     /// Appends the ESP packet of `inner` to `out`: [`esp::sealed_len`] octets.
     pub fn seal(self, inner: &[u8], next_header: u8, out: &mut Vec<u8>) {
+        self.seal_parts(inner, &[], next_header, out);
+    }
+
+    /// The same for a packet of which head and payload stand in two places.
+    pub fn seal_parts(self, head: &[u8], payload: &[u8], next_header: u8, out: &mut Vec<u8>) {
+        let length = head.len() + payload.len();
         let aad = esp::aad(self.spi, self.sequence);
         // The packet counter is the IV: unique under this key for as long as the sequence number is (RFC 4106 §3.1).
         let iv = u64::from(self.sequence).to_be_bytes();
-        out.reserve(esp::sealed_len(inner.len()));
+        out.reserve(esp::sealed_len(length));
         out.extend_from_slice(&aad);
         out.extend_from_slice(&iv);
         let start = out.len();
-        out.extend_from_slice(inner);
-        esp::push_trailer(out, inner.len(), next_header);
+        out.extend_from_slice(head);
+        out.extend_from_slice(payload);
+        esp::push_trailer(out, length, next_header);
         let icv = self.aead.seal(iv, &aad, &mut out[start..]);
         out.extend_from_slice(&icv);
     }

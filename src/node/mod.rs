@@ -34,6 +34,7 @@ use crate::status::model;
 use crate::time::Time;
 use crate::wire::ip::udp6_packet;
 use crate::wire::udpencap::{self, Kind};
+use crate::wire::vnet::{self, Vnet};
 use dial::Dial;
 use link::{Link, clipped};
 use links::Links;
@@ -188,6 +189,17 @@ impl Node {
     /// A packet from the TUN device.
     pub fn handle_inner(&mut self, now: Time, packet: &[u8]) {
         self.plane.outbound(now, packet, &mut self.egress);
+        if !self.egress.control.is_empty() {
+            self.settle(now);
+        }
+    }
+
+    /// The same from a TUN device with offloads: with the header of `IFF_VNET_HDR`.
+    pub fn handle_super(&mut self, now: Time, vnet: [u8; vnet::LEN], packet: &mut [u8]) {
+        match Vnet::parse(vnet) {
+            Some(vnet) => self.plane.outbound_super(now, &vnet, packet, &mut self.egress),
+            None => self.plane.count("malformed"),
+        }
         if !self.egress.control.is_empty() {
             self.settle(now);
         }

@@ -12,10 +12,15 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-/// Datagrams in one system call.
-pub(super) const BATCH: usize = 32;
-/// Room for the ancillary data that `udp` asks for (packet information and traffic class).
+/// Datagrams that go out in one system call.
+const BATCH: usize = 32;
+/// Messages that come in by one system call, with [`MESSAGE`] octets of room each.
+pub(super) const MESSAGES: usize = 8;
+/// As much as a message can hold: with `UDP_GRO`, any smaller buffer loses datagrams without a word.
+pub(super) const MESSAGE: usize = 1 << 16;
+/// Room for the ancillary data that `udp` asks for (packet information, traffic class, segment size).
 const CONTROL: usize = 128;
+const NOWHERE: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
 /// `struct sockaddr_in6`, which also holds a `struct sockaddr_in`.
 const NAME: usize = 28;
 
@@ -56,10 +61,13 @@ pub(super) fn bind_netlink(socket: BorrowedFd<'_>) -> io::Result<()> {
     check(result).map(drop)
 }
 
-/// One datagram that has arrived.
+/// One datagram that has arrived, or several from one sender that the kernel has merged.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Received {
+    /// Which [`MESSAGE`] octets of the buffer it begins.
+    pub(super) slot: usize,
     pub(super) length: usize,
+    /// Something of it, or of what came beside it, did not fit.
     pub(super) truncated: bool,
     pub(super) remote: SocketAddr,
     pub(super) control: Control,
@@ -71,27 +79,24 @@ pub(super) struct Control {
     pub(super) local: Option<IpAddr>,
     pub(super) interface: u32,
     pub(super) tos: u8,
+    /// Octets of each merged datagram but the last, which may be shorter; zero if there is just one.
+    pub(super) segment: usize,
 }
 
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
 struct Octets<const N: usize>([u8; N]);
 
-/// Takes what is there from a non-blocking socket, at most [`BATCH`] datagrams, the nth into the nth `stride` octets of `buffer`.
-pub(super) fn receive(
-    socket: BorrowedFd<'_>,
-    buffer: &mut [u8],
-    stride: usize,
-    out: &mut Vec<Received>,
-) -> io::Result<()> {
-    let mut names = [Octets([0; NAME]); BATCH];
-    let mut controls = [Octets([0; CONTROL]); BATCH];
-    let mut vectors = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; BATCH];
+/// Takes what is there from a non-blocking socket, at most [`MESSAGES`], the nth into the nth [`MESSAGE`] octets of `buffer`.
+pub(super) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8], out: &mut Vec<Received>) -> io::Result<()> {
+    let mut names = [Octets([0; NAME]); MESSAGES];
+    let mut controls = [Octets([0; CONTROL]); MESSAGES];
+    let mut vectors = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; MESSAGES];
     // SAFETY: all-zero octets are a valid `mmsghdr` (integers and null pointers).
-    let mut headers: [libc::mmsghdr; BATCH] = unsafe { std::mem::zeroed() };
+    let mut headers: [libc::mmsghdr; MESSAGES] = unsafe { std::mem::zeroed() };
     let mut slots = 0;
     let parts = headers.iter_mut().zip(&mut vectors).zip(names.iter_mut().zip(&mut controls));
-    for (((header, vector), (name, control)), chunk) in parts.zip(buffer.chunks_exact_mut(stride)) {
+    for (((header, vector), (name, control)), chunk) in parts.zip(buffer.chunks_exact_mut(MESSAGE)) {
         *vector = libc::iovec { iov_base: chunk.as_mut_ptr().cast(), iov_len: chunk.len() };
         header.msg_hdr.msg_name = name.0.as_mut_ptr().cast();
         header.msg_hdr.msg_namelen = length(NAME);
@@ -104,13 +109,14 @@ pub(super) fn receive(
     // SAFETY: the first `slots` headers point to live, distinct buffers of the lengths given; no timeout is passed.
     let result = unsafe { libc::recvmmsg(socket.as_raw_fd(), headers.as_mut_ptr(), slots, 0, std::ptr::null_mut()) };
     let count = usize::try_from(check(result)?).unwrap_or(0);
-    for (header, (name, control)) in headers.iter().zip(names.iter().zip(&controls)).take(count) {
-        let Some(remote) = parse_name(&name.0) else { continue };
+    for (slot, (header, (name, control))) in headers.iter().zip(names.iter().zip(&controls)).take(count).enumerate() {
         let used = number(header.msg_hdr.msg_controllen).min(CONTROL);
         out.push(Received {
-            length: number(header.msg_len).min(stride),
-            truncated: header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
-            remote,
+            slot,
+            length: number(header.msg_len).min(MESSAGE),
+            truncated: header.msg_hdr.msg_flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) != 0,
+            // Only the two families that we open can be there.
+            remote: parse_name(&name.0).unwrap_or(NOWHERE),
             control: parse_control(&control.0[..used]),
         });
     }
@@ -128,7 +134,7 @@ pub(super) fn send(
     stride: usize,
 ) -> io::Result<usize> {
     let (name, name_length) = build_name(remote);
-    let (control, control_length) = build_control(remote, local, tos);
+    let (control, control_length) = build_control(remote, local, tos, None);
     let mut vectors = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; BATCH];
     // SAFETY: all-zero octets are a valid `mmsghdr` (integers and null pointers).
     let mut headers: [libc::mmsghdr; BATCH] = unsafe { std::mem::zeroed() };
@@ -146,6 +152,31 @@ pub(super) fn send(
     // SAFETY: the first `slots` headers point to live buffers of the lengths given; sending only reads them.
     let result = unsafe { libc::sendmmsg(socket.as_raw_fd(), headers.as_mut_ptr(), slots, 0) };
     Ok(usize::try_from(check(result)?).unwrap_or(0))
+}
+
+/// Sends a train in one piece; the kernel cuts it into datagrams of `stride` octets (`UDP_SEGMENT`). All of it or nothing.
+pub(super) fn send_train(
+    socket: BorrowedFd<'_>,
+    remote: SocketAddr,
+    local: Option<IpAddr>,
+    tos: u8,
+    data: &[u8],
+    stride: u16,
+) -> io::Result<()> {
+    let (name, name_length) = build_name(remote);
+    let (control, control_length) = build_control(remote, local, tos, Some(stride));
+    let mut vector = libc::iovec { iov_base: data.as_ptr().cast_mut().cast(), iov_len: data.len() };
+    // SAFETY: all-zero octets are a valid `msghdr` (integers and null pointers).
+    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+    header.msg_name = name.0.as_ptr().cast_mut().cast();
+    header.msg_namelen = length(name_length);
+    header.msg_iov = &raw mut vector;
+    header.msg_iovlen = 1;
+    header.msg_control = control.0.as_ptr().cast_mut().cast();
+    header.msg_controllen = length(control_length);
+    // SAFETY: the header points to live buffers of the lengths given; sending only reads them.
+    let result = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const header, 0) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// Blocks the signals and gives a non-blocking descriptor that reads them (one `struct signalfd_siginfo` each).
@@ -203,6 +234,13 @@ pub(super) fn duplicate(descriptor: RawFd) -> io::Result<OwnedFd> {
 pub(super) fn enter_namespace(namespace: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: only the network namespace of this thread changes; no memory is involved.
     check(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) }).map(drop)
+}
+
+/// Tells a TUN device what its reader takes; `false` if the kernel cannot do all of it.
+pub(super) fn set_tun_offload(device: BorrowedFd<'_>, features: u32) -> bool {
+    // SAFETY: this request takes one integer and no pointer.
+    let result = unsafe { libc::ioctl(device.as_raw_fd(), libc::TUNSETOFFLOAD, libc::c_ulong::from(features)) };
+    result == 0
 }
 
 /// Asks for a signal to this process when its parent ends.
@@ -272,6 +310,10 @@ fn parse_control(mut rest: &[u8]) -> Control {
                 control.local = array::<16>(data, 0).map(|octets| Ipv6Addr::from(octets).into());
                 control.interface = array(data, 16).map_or(0, u32::from_ne_bytes);
             }
+            (libc::SOL_UDP, libc::UDP_GRO) => {
+                let segment = array(data, 0).map_or(0, i32::from_ne_bytes);
+                control.segment = usize::try_from(segment).unwrap_or(0);
+            }
             (libc::IPPROTO_IP, libc::IP_TOS) => control.tos = data.first().copied().unwrap_or(0),
             (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
                 let class = array(data, 0).map_or(0, i32::from_ne_bytes);
@@ -294,10 +336,10 @@ fn split_message(buffer: &[u8]) -> Option<(i32, i32, &[u8], &[u8])> {
     Some((level, kind, data, buffer.get(total.next_multiple_of(WORD)..).unwrap_or(&[])))
 }
 
-fn build_control(remote: SocketAddr, local: Option<IpAddr>, tos: u8) -> (Octets<CONTROL>, usize) {
+fn build_control(remote: SocketAddr, local: Option<IpAddr>, tos: u8, segment: Option<u16>) -> (Octets<CONTROL>, usize) {
     let mut control = Octets([0; CONTROL]);
     // An unspecified source in the packet information means that the kernel chooses.
-    let used = match remote {
+    let mut used = match remote {
         SocketAddr::V4(_) => {
             let source = if let Some(IpAddr::V4(source)) = local { source } else { Ipv4Addr::UNSPECIFIED };
             let mut information = [0; 12];
@@ -317,6 +359,9 @@ fn build_control(remote: SocketAddr, local: Option<IpAddr>, tos: u8) -> (Octets<
             put_message(&mut control.0, used, (libc::IPPROTO_IPV6, libc::IPV6_TCLASS), &class)
         }
     };
+    if let Some(segment) = segment {
+        used = put_message(&mut control.0, used, (libc::SOL_UDP, libc::UDP_SEGMENT), &segment.to_ne_bytes());
+    }
     (control, used)
 }
 
@@ -351,10 +396,11 @@ mod tests {
     fn control_survives_and_truncation_is_harmless() {
         for (remote, local) in [("203.0.113.7:1", "192.0.2.1"), ("[2001:db8::7]:1", "2001:db8::1")] {
             let local: IpAddr = local.parse().unwrap();
-            let (control, used) = build_control(remote.parse().unwrap(), Some(local), 0xb9);
+            let (control, used) = build_control(remote.parse().unwrap(), Some(local), 0xb9, Some(1444));
             let parsed = parse_control(&control.0[..used]);
             assert_eq!((parsed.local, parsed.interface), (Some(local), 0));
             assert_eq!(parsed.tos, 0xb9);
+            assert_eq!(parsed.segment, 0, "what is sent is not what is received");
             for cut in 0..used {
                 let _ = parse_control(&control.0[..cut]);
             }

@@ -4,6 +4,10 @@
 //! datagram came to, and send from the address they are told. Reading and sending go by batches and never wait: what the
 //! socket has no room for is dropped and counted, because an ESP datagram that waits is worth less than the next one.
 //! ICMP errors do not reach unconnected sockets; every other error costs its datagram.
+//!
+//! Trains go out and come in as one piece where the kernel can (`UDP_SEGMENT`, `UDP_GRO`).
+
+mod narrow;
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -15,21 +19,33 @@ use smol::Async;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::{sys, words};
+use crate::offload::{Offload, Switch};
 use crate::path::{Path, SocketId};
+use narrow::Narrow;
 
 /// All our ports.
 pub struct Udp {
     mark: u32,
+    offload: Offload,
     sockets: Vec<Half>,
+    narrow: Narrow,
     received: Vec<sys::Received>,
     said_no_mark: bool,
     said_no_family: bool,
+    said_no_trains: bool,
 }
 
 /// What came in by one system call.
 pub struct Batch {
     buffer: Box<[u8]>,
-    arrivals: Vec<Arrival>,
+    arrivals: Vec<(Arrival, Merged)>,
+}
+
+/// Where in the buffer an arrival lies, and how long each of its datagrams is.
+#[derive(Clone, Debug)]
+struct Merged {
+    range: Range<usize>,
+    segment: usize,
 }
 
 /// Where a datagram came from, and how.
@@ -40,9 +56,8 @@ pub struct Arrival {
     pub interface: u32,
     /// Traffic class of its outer header.
     pub tos: u8,
-    /// It did not fit the buffer; its end is lost.
+    /// The kernel cut something off: the datagram's end, or what tells merged ones apart.
     pub truncated: bool,
-    range: Range<usize>,
 }
 
 /// What became of datagrams that were to be sent.
@@ -75,12 +90,23 @@ struct Half {
     io: Async<UdpSocket>,
     /// There may be something to read.
     ready: bool,
+    /// Trains may go out in one piece.
+    gso: bool,
 }
 
 impl Udp {
     /// `mark` goes onto every socket (`SO_MARK`).
-    pub fn new(mark: u32) -> Udp {
-        Udp { mark, sockets: Vec::new(), received: Vec::new(), said_no_mark: false, said_no_family: false }
+    pub fn new(mark: u32, offload: Offload) -> Udp {
+        Udp {
+            mark,
+            offload,
+            sockets: Vec::new(),
+            narrow: Narrow::default(),
+            received: Vec::new(),
+            said_no_mark: false,
+            said_no_family: false,
+            said_no_trains: false,
+        }
     }
 
     /// Opens a port under `id`, for both families where the kernel has both; 0 lets the kernel choose. Returns the port.
@@ -128,7 +154,7 @@ impl Udp {
         batch.arrivals.clear();
         let Some(half) = self.sockets.get_mut(nth).filter(|half| half.ready) else { return false };
         self.received.clear();
-        if let Err(error) = sys::receive(half.io.as_fd(), &mut batch.buffer, STRIDE, &mut self.received) {
+        if let Err(error) = sys::receive(half.io.as_fd(), &mut batch.buffer, &mut self.received) {
             // Whatever it is, the next event on the socket tells whether there is more.
             half.ready = false;
             if error.kind() != io::ErrorKind::WouldBlock {
@@ -137,43 +163,80 @@ impl Udp {
             return false;
         }
         // A call that was not filled has emptied the socket.
-        half.ready = self.received.len() == sys::BATCH;
+        half.ready = self.received.len() == sys::MESSAGES;
         let id = half.id;
-        batch.arrivals.extend(self.received.iter().enumerate().map(|(index, received)| Arrival {
-            path: Path { socket: id, local: received.control.local, remote: received.remote },
-            interface: received.control.interface,
-            tos: received.control.tos,
-            truncated: received.truncated,
-            range: index * STRIDE..index * STRIDE + received.length,
+        batch.arrivals.extend(self.received.iter().map(|received| {
+            let start = received.slot * sys::MESSAGE;
+            let segment = if received.control.segment > 0 { received.control.segment } else { received.length };
+            let arrival = Arrival {
+                path: Path { socket: id, local: received.control.local, remote: received.remote },
+                interface: received.control.interface,
+                tos: received.control.tos,
+                truncated: received.truncated,
+            };
+            (arrival, Merged { range: start..start + received.length, segment })
         }));
         !batch.arrivals.is_empty()
     }
 
     /// Sends the chunks of `data`, `stride` octets each. Never waits.
-    pub fn send(&self, path: &Path, tos: u8, stride: usize, data: &[u8]) -> Sent {
+    pub fn send(&mut self, path: &Path, tos: u8, stride: usize, data: &[u8]) -> Sent {
         let mut sent = Sent::default();
         let stride = stride.max(1);
-        let Some(half) = self.sockets.iter().find(|half| half.id == path.socket && half.ipv6 == path.remote.is_ipv6())
+        let Some(half) =
+            self.sockets.iter_mut().find(|half| half.id == path.socket && half.ipv6 == path.remote.is_ipv6())
         else {
             sent.failed = count(data.len().div_ceil(stride));
             sent.error = Some(io::Error::from_raw_os_error(libc::EAFNOSUPPORT));
             return sent;
         };
+        let socket = half.io.as_fd();
         let mut local = path.local;
         let mut rest = data;
+        // A single datagram goes without: some drivers break on trains of one.
+        let mut train = u16::try_from(stride).ok().filter(|_| data.len() > stride && half.gso);
+        train = train.filter(|_| self.narrow.lets_pass(path.remote));
+        let mut refused = None;
         while !rest.is_empty() {
-            match sys::send(half.io.as_fd(), path.remote, local, tos, rest, stride) {
+            let result = match train {
+                Some(stride) => sys::send_train(socket, path.remote, local, tos, rest, stride).map(|()| usize::MAX),
+                None => sys::send(socket, path.remote, local, tos, rest, stride),
+            };
+            match result {
                 Ok(done) => {
                     sent.source_gone = local != path.local;
-                    rest = rest.get(done.max(1) * stride..).unwrap_or(&[]);
+                    rest = rest.get(done.max(1).saturating_mul(stride)..).unwrap_or(&[]);
+                    if train.is_some() {
+                        self.narrow.forget(path.remote);
+                    }
+                    // Only now it is certain that nothing but the train was the trouble.
+                    if let Some(error) = refused.take() {
+                        self.narrow.note(path.remote);
+                        half.gso &= !is_no_offload(&error);
+                        if !half.gso && !self.said_no_trains {
+                            self.said_no_trains = true;
+                            let level = self.offload.udp_gso.level();
+                            log::log!(
+                                level,
+                                "the network device takes no UDP trains ({}): singly from now on",
+                                words(&error)
+                            );
+                        }
+                    }
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if train.is_some() && is_no_train(&error) => {
+                    refused = Some(error);
+                    train = None;
+                }
                 Err(error) if is_full(&error) => {
                     sent.full = count(rest.len().div_ceil(stride));
                     break;
                 }
                 // The address that the peer knows us by is no longer ours: any other one lets it learn the new one.
                 Err(error) if local.is_some() && is_source(&error) => local = None,
+                // Nobody can say how many of a train it was about: they are tried one by one.
+                Err(_) if train.is_some() => train = None,
                 Err(error) => {
                     sent.failed += 1;
                     sent.error.get_or_insert(error);
@@ -208,7 +271,12 @@ impl Udp {
         }
         let halves = [(v4, false), (v6, true)];
         // A new socket may hold datagrams already, and the first read tells.
-        self.sockets.extend(halves.into_iter().filter_map(|(io, ipv6)| Some(Half { id, ipv6, io: io?, ready: true })));
+        self.sockets.extend(halves.into_iter().filter_map(|(io, ipv6)| {
+            let io = io?;
+            let gso = prepare(&io, self.offload.udp_gso, libc::UDP_SEGMENT, 0);
+            prepare(&io, self.offload.udp_gro, libc::UDP_GRO, 1);
+            Some(Half { id, ipv6, io, ready: true, gso })
+        }));
         Ok(port)
     }
 
@@ -247,13 +315,19 @@ impl Udp {
 
 impl Batch {
     pub fn new() -> Batch {
-        Batch { buffer: vec![0; STRIDE * sys::BATCH].into(), arrivals: Vec::with_capacity(sys::BATCH) }
+        // Nearly all of it stays untouched, and so takes no memory, until trains come in.
+        Batch { buffer: vec![0; sys::MESSAGE * sys::MESSAGES].into(), arrivals: Vec::with_capacity(sys::MESSAGES) }
     }
 
     /// The datagrams in the order in which they came.
     pub fn for_each(&mut self, mut f: impl FnMut(&Arrival, &mut [u8])) {
-        for arrival in &self.arrivals {
-            if let Some(datagram) = self.buffer.get_mut(arrival.range.clone()) {
+        for (arrival, merged) in &self.arrivals {
+            let message = self.buffer.get_mut(merged.range.clone()).unwrap_or_default();
+            if message.is_empty() || arrival.truncated {
+                f(arrival, message);
+                continue;
+            }
+            for datagram in message.chunks_mut(merged.segment.max(1)) {
                 f(arrival, datagram);
             }
         }
@@ -295,6 +369,30 @@ fn is_no_family(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EAFNOSUPPORT | libc::EADDRNOTAVAIL))
 }
 
+/// Asks whether the kernel has a UDP option, and sets it to `value`. An older one would ignore it in a datagram's ancillary
+/// data, and send a train as one huge datagram.
+fn prepare(socket: &Async<UdpSocket>, switch: Switch, option: i32, value: i32) -> bool {
+    if !switch.is_wanted() {
+        return false;
+    }
+    let result = sys::set_option(socket.as_fd(), libc::SOL_UDP, option, value);
+    if let Err(error) = &result {
+        let what = if option == libc::UDP_GRO { "merge received" } else { "segment sent" };
+        log::log!(switch.level(), "this kernel does not {what} datagrams ({}): one by one", words(error));
+    }
+    result.is_ok()
+}
+
+/// The device cannot do it, whoever the peer is: the egress device has no checksum offload.
+fn is_no_offload(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::EIO)
+}
+
+/// Why a train may be refused though its datagrams would pass.
+fn is_no_train(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EIO | libc::EINVAL | libc::EMSGSIZE | libc::EOPNOTSUPP))
+}
+
 fn is_full(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM))
 }
@@ -309,8 +407,6 @@ fn count(datagrams: usize) -> u32 {
     u32::try_from(datagrams).unwrap_or(u32::MAX)
 }
 
-/// Room for a datagram: more than jumbo frames carry.
-const STRIDE: usize = 9216;
 /// Socket buffers, in octets before the kernel doubles it: enough for some ten milliseconds at 1 Gbit/s, and not so
 /// much that a slow router builds up a queue of hundreds of milliseconds.
 const BUFFER: i32 = 1 << 20;

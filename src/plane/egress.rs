@@ -74,6 +74,11 @@ impl Egress {
         &mut self.trains[at].data
     }
 
+    /// Octets that wait to be sent: what bounds a batch.
+    pub fn octets(&self) -> usize {
+        self.trains.iter().map(|train| train.data.len()).sum()
+    }
+
     /// Forgets everything, keeping some of the buffers.
     pub fn clear(&mut self) {
         for mut train in self.trains.drain(..) {

@@ -62,7 +62,7 @@ impl Link {
         self.path.remote != path.remote || self.path.socket != path.socket || local_differs
     }
 
-    /// Seals a packet into its train. DSCP and ECN of the outer header are the inner ones (RFC 4301 §5.1.2.1, RFC 6040 §4.1).
+    /// Seals a packet.
     pub(super) fn seal(
         &mut self,
         now: Time,
@@ -71,15 +71,29 @@ impl Link {
         packet: &[u8],
         out: &mut Egress,
     ) -> Result<(), DropReason> {
+        self.seal_parts(now, id, header, [packet, &[]], out)
+    }
+
+    /// Seals a packet, of which head and payload stand in two places, into its train. DSCP and ECN of the outer header are the
+    /// inner ones (RFC 4301 §5.1.2.1, RFC 6040 §4.1).
+    pub(super) fn seal_parts(
+        &mut self,
+        now: Time,
+        id: LinkId,
+        header: &Header,
+        [head, payload]: [&[u8]; 2],
+        out: &mut Egress,
+    ) -> Result<(), DropReason> {
         let outbound = self.out.last_mut().ok_or(DropReason::NoSa)?;
         let sealer = outbound.sa.number().ok_or(DropReason::SaWornOut)?;
         if sealer.is_half_way() {
             out.control.push(Control::Worn { link: id });
         }
-        let train = out.train(self.path, header.tos, esp::sealed_len(packet.len()));
-        sealer.seal(packet, header.next_header(), train);
+        let length = head.len() + payload.len();
+        let train = out.train(self.path, header.tos, esp::sealed_len(length));
+        sealer.seal_parts(head, payload, header.next_header(), train);
         self.count.packets_out += 1;
-        self.count.octets_out += packet.len() as u64;
+        self.count.octets_out += length as u64;
         self.count.sent = Some(now);
         Ok(())
     }

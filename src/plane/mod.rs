@@ -2,6 +2,7 @@
 //!
 //! Every packet is carried, answered, or counted under a [`DropReason`]. Nothing a peer sends ends a batch.
 
+pub mod coalesce;
 pub mod count;
 pub mod ecn;
 pub mod egress;
@@ -12,6 +13,7 @@ mod limit;
 mod link;
 mod mss;
 mod outbound;
+mod seg;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -22,6 +24,7 @@ use crate::esp::{InSa, OutSa, Sad};
 use crate::fib::Fib;
 use crate::path::{LinkId, Path};
 use crate::time::Time;
+use crate::wire::vnet::Vnet;
 use count::Counts;
 pub use count::DropReason;
 pub use egress::{Control, Egress, Train};
@@ -168,6 +171,13 @@ impl Plane {
     /// A packet from the TUN device: look up, seal into `out`.
     pub fn outbound(&mut self, now: Time, packet: &[u8], out: &mut Egress) {
         if let Err(reason) = self.try_outbound(now, packet, out) {
+            self.counts.add(reason);
+        }
+    }
+
+    /// The same for what a TUN device with offloads hands over: a packet with work left undone, or one that stands for many.
+    pub fn outbound_super(&mut self, now: Time, vnet: &Vnet, packet: &mut [u8], out: &mut Egress) {
+        if let Err(reason) = self.try_outbound_super(now, vnet, packet, out) {
             self.counts.add(reason);
         }
     }

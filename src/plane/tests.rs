@@ -5,6 +5,7 @@ mod moves;
 mod mss;
 mod outbound;
 mod relay;
+mod supers;
 
 use etherparse::PacketBuilder;
 use ipnet::IpNet;

@@ -6,6 +6,7 @@ use super::wire::Wire;
 use super::world::World;
 use crate::config::plan::{Babel, Endpoint, Host, Kernel, Peer, Plan, Rekey, Suites, Tun};
 use crate::crypto::sign::PrivateKey;
+use crate::offload::Offload;
 
 pub(crate) fn address4(host: usize) -> IpAddr {
     let [high, low] = (host as u16 + 1).to_be_bytes();
@@ -92,6 +93,7 @@ impl Mesh {
                 suites: Suites::default_for(true),
                 rekey: Rekey::default(),
                 babel: Babel::default(),
+                offload: Offload::default(),
                 kernel: Kernel::default(),
                 control: "/nowhere".into(),
             };

@@ -12,6 +12,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 pub use checksum::Sum;
 
 pub const ICMP: u8 = 1;
+pub const TCP: u8 = 6;
 pub const UDP: u8 = 17;
 pub const ICMPV6: u8 = 58;
 /// In ESP, the next headers of tunnel mode and of a dummy packet (RFC 4303 §2.6).

@@ -7,3 +7,4 @@ pub mod ike;
 pub mod ip;
 pub mod tcp;
 pub mod udpencap;
+pub mod vnet;

@@ -16,8 +16,10 @@ impl Sum {
     #[must_use]
     pub fn plus(self, octets: &[u8]) -> Sum {
         let (words, tail) = octets.as_chunks::<4>();
-        // 2³² words fit before it overflows: a sum of 32-bit words folds to the same as one of 16-bit words.
-        let mut sum = words.iter().fold(self.0, |sum, &word| sum + u64::from(u32::from_be_bytes(word)));
+        // 2³² words fit before it overflows: a sum of 32-bit words folds to the same as one of 16-bit words. It is made in
+        // the machine's own order, which the compiler has vector instructions for, and turned once (RFC 1071 §2 (B)).
+        let native = words.iter().fold(0, |sum, &word| sum + u64::from(u32::from_ne_bytes(word)));
+        let mut sum = self.0 + u64::from(u16::from_be_bytes(fold(native).to_ne_bytes()));
         let mut last = [0; 4];
         for (to, from) in last.iter_mut().zip(tail) {
             *to = *from;
