@@ -1,6 +1,6 @@
 //! What we put into the kernel: our device's addresses, routes in our own tables, and the rules that lead to them.
 //!
-//! All of it carries our protocol number, is put right again (at most once a second, then ever more rarely up to once a
+//! All of it carries our protocol number, is put right again (at most twice a second, then ever more rarely up to once a
 //! minute) when something else removes it, and is gone at exit and at the next start.
 //!
 //! The rules, for each family: `pref R lookup main suppress_prefixlength 0` (what main knows better than its default
@@ -433,7 +433,8 @@ fn exists_is_fine(result: io::Result<()>) -> io::Result<()> {
 const RT_TABLE_MAIN: u32 = 254;
 /// Each source prefix costs every packet of the system one more rule to look at.
 const SOURCES: u32 = 64;
-const SHORTEST: Duration = Duration::from_secs(1);
+/// Whoever removes things in several steps sees them all put back within a second of the last one.
+const SHORTEST: Duration = Duration::from_millis(500);
 const LONGEST: Duration = Duration::from_secs(60);
 
 #[cfg(test)]

@@ -158,7 +158,7 @@ class Behaviour(unittest.TestCase):
 
     @each
     def test_check(self, target):
-        example = json.loads((build.ROOT / "images/wattle.json.example").read_text())
+        example = json.loads((build.ROOT / "routeros/wattle.example.json").read_text())
         folder = self.folder / target
         folder.mkdir()
         build.run(*build.command(target, "keygen", folder / "node.key"))
