@@ -49,7 +49,9 @@ fn is_init() -> bool {
     std::process::id() == 1
 }
 
-/// One line about what the kernel does with whole trains of packets, and what it leaves to be done packet by packet.
+/// What the kernel may do with whole trains of packets at once: its name, how loudly its lack is told, whether it does it.
+type Bulk = (&'static str, log::Level, bool);
+
 fn bulk(plan: &Plan, tun: Option<&Tun>, udp: &Udp) {
     let offload = plan.offload;
     let (tcp, datagrams) = tun.map_or((true, true), Tun::merges);
@@ -61,13 +63,21 @@ fn bulk(plan: &Plan, tun: Option<&Tun>, udp: &Udp) {
         ("receiving (UDP_GRO)", offload.udp_gro, true, inn),
     ];
     let wanted = parts.into_iter().filter(|(_, switch, there, _)| *there && switch.is_wanted());
-    let (lost, works): (Vec<_>, Vec<_>) = wanted.partition(|(.., works)| !works);
-    let names = |parts: &[(&'static str, _, _, _)]| parts.iter().map(|part| part.0).collect::<Vec<_>>().join(", ");
-    if lost.is_empty() {
-        log::info!("in bulk: {}", if works.is_empty() { "nothing".to_owned() } else { names(&works) });
-    } else {
-        let level = lost.iter().map(|(_, switch, ..)| switch.level()).min().unwrap_or(log::Level::Info);
-        log::log!(level, "this kernel does not do in bulk: {}; slower, nothing else", names(&lost));
+    let (level, line) =
+        in_bulk(&wanted.map(|(name, switch, _, works)| (name, switch.level(), works)).collect::<Vec<_>>());
+    log::log!(level, "{line}");
+}
+
+/// One line: what is done in bulk, or, if anything is not, what that is.
+fn in_bulk(wanted: &[Bulk]) -> (log::Level, String) {
+    let names = |works| {
+        let chosen = wanted.iter().filter(|part| part.2 == works).map(|part| part.0);
+        chosen.collect::<Vec<_>>().join(", ")
+    };
+    match wanted.iter().filter(|part| !part.2).map(|part| part.1).min() {
+        Some(level) => (level, format!("this kernel does not do in bulk: {}; slower, nothing else", names(false))),
+        None if wanted.is_empty() => (log::Level::Info, "in bulk: nothing".to_owned()),
+        None => (log::Level::Info, format!("in bulk: {}", names(true))),
     }
 }
 
@@ -98,3 +108,26 @@ fn forwarding(ipv6: bool, family: &str) {
 
 /// Megabytes.
 const LEAST_MEMORY: u64 = 24;
+
+#[cfg(test)]
+mod tests {
+    use log::Level;
+
+    use super::*;
+
+    #[test]
+    fn what_a_kernel_does_not_do_in_bulk_is_named_in_one_line() {
+        assert_eq!(in_bulk(&[]), (Level::Info, "in bulk: nothing".to_owned()));
+        let old = [
+            ("TCP of the TUN device", Level::Info, true),
+            ("UDP of the TUN device", Level::Info, false),
+            ("sending (UDP_SEGMENT)", Level::Info, true),
+            ("receiving (UDP_GRO)", Level::Warn, false),
+        ];
+        let line = "this kernel does not do in bulk: UDP of the TUN device, receiving (UDP_GRO); slower, nothing else";
+        assert_eq!(in_bulk(&old), (Level::Warn, line.to_owned()));
+        assert_eq!(in_bulk(&old[..2]).0, Level::Info);
+        assert_eq!(in_bulk(&old[..1]).1, "in bulk: TCP of the TUN device");
+        assert!(in_bulk(&old.map(|(name, level, _)| (name, level, false))).1.len() <= 150);
+    }
+}
