@@ -108,7 +108,7 @@ fn help_and_version_are_answers() {
     assert!(ran.out.starts_with(&version) && ran.out.contains("mlkem512 mlkem768 mlkem1024"), "{}", ran.out);
     let json: serde_json::Value = serde_json::from_str(&wattle(folder.path(), &["version", "--json"]).out).unwrap();
     assert_eq!(json["version"], env!("CARGO_PKG_VERSION"));
-    assert_eq!(json["key_exchanges"], serde_json::json!(["x25519"]));
+    assert_eq!(json["key_exchanges"], serde_json::json!(["x25519", "mlkem512", "mlkem768", "mlkem1024"]));
 }
 
 #[test]

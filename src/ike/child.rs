@@ -76,8 +76,8 @@ pub(super) fn give(
     };
     let (theirs, ours) = pair(theirs, ours).ok_or(Fault::Selectors)?;
     let ke = payloads::ke(request);
-    let choice =
-        propose::choose_esp(&ctx.esp, offered, first.is_some(), ke.map(|ke| ke.method)).ok_or(Fault::NoProposal)?;
+    let choice = propose::choose_esp(&ctx.suites(core.peer).esp, offered, first.is_some(), ke.map(|ke| ke.method))
+        .ok_or(Fault::NoProposal)?;
     let mut answer = Vec::new();
     let mut shared: Vec<Secret> = Vec::new();
     if let Some(method) = choice.exchange {

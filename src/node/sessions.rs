@@ -102,7 +102,7 @@ impl Node {
     fn refused(&mut self, now: Time, from: IpAddr, name: Option<String>, reason: &Reason) {
         let name = name.map(|name| clipped(name, NAME));
         let reason = clipped(reason.to_string(), SENTENCE);
-        let peer = name.as_ref().and_then(|name| self.peers.named(name));
+        let peer = name.as_ref().and_then(|name| self.peers.called(name));
         if let Some((told, _)) = peer.and_then(|peer| self.absent.get_mut(&peer)) {
             *told = Some(clipped(format!("call from {from} refused: {reason}"), LINE));
         }
