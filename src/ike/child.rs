@@ -122,7 +122,8 @@ pub(super) fn derive(
         Role::Initiator => (keymat.initiator, keymat.responder),
         Role::Responder => (keymat.responder, keymat.initiator),
     };
-    ChildSa { cipher: choice.cipher, spi_in, spi_out: choice.spi, key_in, key_out }
+    let exchanges = choice.exchange.into_iter().chain(choice.additional()).collect();
+    ChildSa { cipher: choice.cipher, exchanges, spi_in, spi_out: choice.spi, key_in, key_out }
 }
 
 /// Why we gave no Child SA, for a person.

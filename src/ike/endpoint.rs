@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use super::accept::{self, MAX_REQUEST, Request};
 use super::closing::Closing;
 use super::context::Context;
-pub use super::event::{Event, Known, Limits, Reason, Role, SaId, SaInfo, Settings, Transmit};
+pub use super::event::{ChildInfo, Event, Known, Limits, Reason, Role, SaId, SaInfo, Settings, Transmit};
 use super::init;
 use super::natd::Spis;
 use super::sa::{Core, End, Sa, State, Step};

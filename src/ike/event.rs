@@ -138,6 +138,20 @@ pub struct SaInfo {
     pub state: String,
     pub established: bool,
     pub since: Time,
+    pub suite: Option<String>,
+    /// When we rekey it, unless the peer does before.
+    pub rekey_at: Option<Time>,
+    pub children: Vec<ChildInfo>,
+}
+
+/// A Child SA as IKE sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct ChildInfo {
+    pub spi_in: u32,
+    pub spi_out: u32,
+    pub rekey_at: Option<Time>,
+    /// Another one has taken its place, and it is about to be deleted.
+    pub leaving: bool,
 }
 
 /// Limits against floods and leaks; the defaults are those of docs/config.md.

@@ -14,6 +14,7 @@ mod link;
 mod links;
 mod peers;
 mod reload;
+mod sas;
 mod sessions;
 mod snapshot;
 mod tables;

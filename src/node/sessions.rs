@@ -200,7 +200,7 @@ impl Node {
         let (id, address) = (link.id, link.address);
         let (Some(session), Some(path)) = (&mut link.session, link.path) else { return };
         let first = session.children.is_empty();
-        let info = ChildInfo { spi_in: child.spi_in, spi_out: child.spi_out, cipher: child.cipher.name(), since: now };
+        let info = ChildInfo { spi_in: child.spi_in, spi_out: child.spi_out, suite: child.suite(), since: now };
         session.children.insert(if standby { 0 } else { session.children.len() }, info);
         session.child_reason = None;
         if !standby {
