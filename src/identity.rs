@@ -125,10 +125,14 @@ impl FromStr for Identity {
             },
         };
         let number = KINDS.iter().find(|(known, ..)| *known == kind).map_or(0, |(_, number, _)| *number);
-        Identity::from_wire(number, &octets).ok_or_else(|| match kind {
-            _ if octets.is_empty() => "the identity is empty".to_owned(),
-            _ if octets.len() > MAX_OCTETS => format!("an identity has at most {MAX_OCTETS} octets"),
-            _ => "these octets are no identity of this kind".to_owned(),
+        Identity::from_wire(number, &octets).ok_or_else(|| {
+            if octets.is_empty() {
+                "the identity is empty".to_owned()
+            } else if octets.len() > MAX_OCTETS {
+                format!("an identity has at most {MAX_OCTETS} octets")
+            } else {
+                "these octets are no identity of this kind".to_owned()
+            }
         })
     }
 }
