@@ -203,6 +203,16 @@ fn check_answers_on_stdout() {
         (0, Some(true), Some(0))
     );
 
+    // Before the first start there is no key, which that start makes.
+    fs::write(folder.path().join("first.json"), fine.replace("riga.key", "node.key")).unwrap();
+    let ran = wattle(folder.path(), &["check", "first.json"]);
+    assert_eq!(ran.code, 0, "{}", ran.out);
+    assert!(ran.out.contains("private_key: there is no key file \"node.key\" yet: wattle run makes it (warning)\n"));
+    assert!(ran.out.ends_with("first.json: fine, but for the key\n"), "{}", ran.out);
+    let json = wattle(folder.path(), &["check", "--json", "first.json"]);
+    let verdict: serde_json::Value = serde_json::from_str(&json.out).unwrap();
+    assert_eq!((json.code, verdict["ok"].as_bool()), (0, Some(true)));
+
     fs::write(folder.path().join("bad.json"), "{ \"name\": \"riga\",\r\n \"privat_key\": 1 }").unwrap();
     let ran = wattle(folder.path(), &["check", "bad.json"]);
     assert_eq!((ran.code, ran.err.as_str()), (1, ""));
@@ -231,6 +241,16 @@ fn run_refuses_a_bad_configuration_and_says_all_of_it() {
     let ran = wattle(folder.path(), &["run", "-c", "missing.json"]);
     assert_eq!(ran.code, 1);
     assert!(ran.err.contains("missing.json: cannot read the configuration"), "{}", ran.err);
+    // What a mount that was empty has been filled with.
+    fs::write(folder.path().join("missing.json.example"), "{}").unwrap();
+    let ran = wattle(folder.path(), &["run", "-c", "missing.json"]);
+    assert!(ran.err.ends_with("; make it from missing.json.example beside it\n"), "{}", ran.err);
+    // A line of a router's log holds 179 characters: place and cure are two lines where they would not fit.
+    let long = format!("{}.json", "x".repeat(120));
+    fs::write(folder.path().join(&long), "{ \"log\": \"verbose\", \"private_key\": \"none.key\" }").unwrap();
+    let ran = wattle(folder.path(), &["run", "-c", &long]);
+    assert!(ran.err.lines().all(|line| line.chars().count() <= 160), "{}", ran.err);
+    assert!(ran.err.contains(&format!("{long}:1:3: log:\nlog levels are ")), "{}", ran.err);
 }
 
 #[test]

@@ -139,8 +139,8 @@ fn every_field_arrives_in_the_plan() {
     let loaded = folder.load(&text);
     assert_eq!(loaded.report.errors, []);
     assert_eq!(loaded.report.warnings, []);
-    assert_eq!(loaded.log.as_deref(), Some("info,wattle::ike=debug"));
     let plan = loaded.plan.unwrap();
+    assert_eq!(plan.log.as_deref(), Some("info,wattle::ike=debug"));
     assert_eq!(plan.listen, [4500, 4501]);
     let tun = plan.tun.unwrap();
     assert_eq!((tun.name.as_str(), tun.mtu), ("mesh", 1380));

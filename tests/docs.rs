@@ -86,6 +86,18 @@ fn the_example_of_the_readme_passes_the_check() {
 }
 
 #[test]
+fn the_readme_needs_fifteen_lines_for_each_kind_of_router() {
+    for heading in ["## On MikroTik RouterOS\n", "## On OpenWrt\n"] {
+        let section = README.split_once(heading).unwrap().1.split("\n## ").next().unwrap();
+        assert!(section.trim().lines().count() <= 15, "{heading}{section}");
+        for word in section.split_whitespace().filter(|word| word.starts_with("scripts/") || word.starts_with("docs/"))
+        {
+            assert!(Path::new(word).exists(), "README.md names {word}");
+        }
+    }
+}
+
+#[test]
 fn the_broken_example_is_answered_as_shown() {
     let folder = tempfile::tempdir().unwrap();
     let broken = blocks("json").pop().unwrap();

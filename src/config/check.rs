@@ -101,6 +101,7 @@ pub fn check(input: Input, report: &mut Report) -> Option<Plan> {
         kernel,
         offload,
         control,
+        log: file.log.map(|log| log.value),
     })
 }
 

@@ -35,6 +35,8 @@ pub struct Plan {
     pub offload: Offload,
     /// The unix socket of `wattle status`.
     pub control: PathBuf,
+    /// The filter of log levels, if the file has one; read at the start only.
+    pub log: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -96,7 +96,9 @@ impl Node {
             ("rekey", old.rekey != new.rekey),
             ("babel", old.babel != new.babel),
             ("kernel", old.kernel != new.kernel),
+            ("offload", old.offload != new.offload),
             ("control", old.control != new.control),
+            ("log", old.log != new.log),
         ]
         .into_iter()
         .filter_map(|(field, differs)| differs.then_some(field))

@@ -100,6 +100,7 @@ impl Mesh {
                 offload: Offload::default(),
                 kernel: Kernel::default(),
                 control: "/nowhere".into(),
+                log: None,
             };
             world.add(plan, vec![underlay(host)]);
         }
