@@ -80,6 +80,7 @@ fn snapshot(state: State) -> Snapshot {
         neighbours: Vec::new(),
         routes: Vec::new(),
         drops: Vec::new(),
+        sas: Vec::new(),
         refused: Vec::new(),
         config: Config::default(),
     }
@@ -94,9 +95,21 @@ fn help_and_version_are_answers() {
         assert!(ran.out.starts_with("Usage: wattle"), "{}", ran.out);
     }
     let commands = wattle(folder.path(), &["help"]).out;
-    for command in
-        ["run", "check", "keygen", "pubkey", "status", "peers", "routes", "neighbours", "path", "drops", "version"]
-    {
+    for command in [
+        "run",
+        "check",
+        "keygen",
+        "pubkey",
+        "status",
+        "peers",
+        "routes",
+        "neighbours",
+        "path",
+        "drops",
+        "sas",
+        "rekey",
+        "version",
+    ] {
         assert!(commands.contains(&format!("\n  {command} ")), "{commands}");
     }
     let version = format!("wattle {}\n", env!("CARGO_PKG_VERSION"));
@@ -108,7 +121,7 @@ fn help_and_version_are_answers() {
     assert!(ran.out.starts_with(&version) && ran.out.contains("mlkem512 mlkem768 mlkem1024"), "{}", ran.out);
     let json: serde_json::Value = serde_json::from_str(&wattle(folder.path(), &["version", "--json"]).out).unwrap();
     assert_eq!(json["version"], env!("CARGO_PKG_VERSION"));
-    assert_eq!(json["key_exchanges"], serde_json::json!(["x25519"]));
+    assert_eq!(json["key_exchanges"], serde_json::json!(["x25519", "mlkem512", "mlkem768", "mlkem1024"]));
 }
 
 #[test]
@@ -244,7 +257,7 @@ fn run_refuses_a_bad_configuration_and_says_all_of_it() {
 fn without_a_daemon_it_is_three() {
     let folder = folder();
     drop(UnixListener::bind(folder.path().join("stale.sock")).unwrap());
-    for view in ["status", "peers", "routes", "neighbours", "drops"] {
+    for view in ["status", "peers", "routes", "neighbours", "drops", "sas"] {
         for socket in ["none.sock", "stale.sock"] {
             let ran = wattle(folder.path(), &[view, "--socket", socket]);
             assert_eq!((ran.code, ran.out.as_str()), (3, ""), "{view} {socket}");
@@ -318,6 +331,7 @@ fn every_view_has_json() {
         ("routes", "routes"),
         ("neighbours", "neighbours"),
         ("drops", "refused"),
+        ("sas", "not_up"),
     ] {
         with_daemon(Answer::Snapshot(Box::new(snapshot(State::Up))), |folder| {
             let ran = wattle(folder, &[view, "--json", "--socket", "wattle.sock"]);
@@ -369,4 +383,18 @@ fn a_broken_pipe_is_silence_and_a_full_disk_is_not() {
     let output = command(folder.path(), &["help"]).stdout(full).stderr(Stdio::piped()).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8(output.stderr).unwrap().contains("No space left on device"));
+}
+
+#[test]
+fn rekey_asks_for_what_was_meant() {
+    for (message, fine) in [("rekeying the IKE SA with frankfurt", true), ("no peer is called frankfurt", false)] {
+        let answer = Answer::Done { fine, message: message.to_owned() };
+        with_daemon(answer, |folder| {
+            let ran = wattle(folder, &["rekey", "frankfurt", "--ike", "--socket", "wattle.sock"]);
+            let text = if fine { &ran.out } else { &ran.err };
+            assert_eq!((ran.code, text.contains(message)), (i32::from(!fine), true), "{} {}", ran.out, ran.err);
+        });
+    }
+    assert_eq!(wattle(folder().path(), &["rekey"]).code, 2);
+    assert_eq!(wattle(folder().path(), &["rekey", "a", "--socket", "none.sock"]).code, 3);
 }

@@ -123,7 +123,7 @@ fn defaults_are_the_codes() {
     assert!(DOC.contains(&format!("| `rule` | `{rule}` |")));
     assert!(DOC.contains(&format!("| `control` | `\"{}\"` |", wattle::config::check::DEFAULT_CONTROL)));
     let names = wattle::config::check::suites::names();
-    for list in [names.ciphers, names.prfs, names.key_exchanges, names.additional_key_exchanges] {
+    for list in [names.ciphers, names.prfs, names.key_exchanges] {
         let list: Vec<String> = list.iter().map(|name| format!("`{name}`")).collect();
         assert!(DOC.contains(&format!("| {} |", list.join(", "))), "{list:?}");
     }
