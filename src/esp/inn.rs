@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::budget::Budget;
 use super::replay::{Replay, Window};
 use crate::crypto::aead::{Aead, Cipher};
 use crate::crypto::secret::Secret;
@@ -10,6 +11,7 @@ use crate::wire::esp;
 pub struct InSa {
     aead: Aead,
     window: Window<BLOCKS>,
+    budget: Budget,
 }
 
 /// The content of an authenticated packet.
@@ -17,6 +19,8 @@ pub struct InSa {
 pub struct Opened<'a> {
     /// Higher than every number before: where it came from is where the peer is now.
     pub newest: bool,
+    /// It takes the SA over its limit; true for exactly one packet.
+    pub spent: bool,
     /// `None` where the padding is wrong, which only the peer itself can have done.
     pub content: Option<Content<'a>>,
 }
@@ -40,7 +44,12 @@ pub enum Refusal {
 impl InSa {
     /// `None` if the key is not `cipher.keymat_len()` octets long.
     pub fn new(cipher: Cipher, key: &Secret) -> Option<InSa> {
-        Some(InSa { aead: Aead::new(cipher, key)?, window: Window::default() })
+        Some(InSa { aead: Aead::new(cipher, key)?, window: Window::default(), budget: Budget::ENDLESS })
+    }
+
+    /// Its keys are to be replaced after so many octets.
+    pub fn limit(&mut self, octets: u64) {
+        self.budget = Budget::of(octets);
     }
 
     /// Opens a packet in place. The window moves only if the ICV verifies.
@@ -50,9 +59,10 @@ impl InSa {
         self.aead.open(iv, &aad, encrypted, &icv).map_err(|_| Refusal::Forged)?;
         let newest = sequence > self.window.highest();
         self.window.commit(sequence);
+        let spent = self.budget.spend(encrypted.len());
         let content = esp::parse_trailer(encrypted)
             .map(|(length, next_header)| Content { next_header, payload: &mut encrypted[..length] });
-        Ok(Opened { newest, content })
+        Ok(Opened { newest, spent, content })
     }
 }
 

@@ -131,13 +131,13 @@ class Charon(Instance):
 connections {{
   peer {{
     version = 2
-    local_addrs = {local[0]}
+    local_addrs = {"%any" if options.get("mobike") else local[0]}
     remote_addrs = {remote[0]}
     local_port = 4500
     remote_port = 4500
     proposals = {proposal}
     encap = yes
-    mobike = no
+    mobike = {"yes" if options.get("mobike") else "no"}
     fragmentation = yes
     dpd_delay = {options.get("dpd", "0s")}
     local {{

@@ -1,5 +1,6 @@
 """strongSwan 6.1 as responder and as initiator: Ed25519 raw keys, X25519 + ML-KEM-768, IPv4 and IPv6 both ways."""
 
+import re
 import time
 import unittest
 
@@ -111,6 +112,51 @@ class StrongSwan(unittest.TestCase):
 
     def test_rekeying_from_both_sides_with_key_exchange(self):
         self.assertIn("IKE_FOLLOWUP_KE", self.rekey_under_traffic("aes256gcm16-x25519-ke1_mlkem768"))
+
+    def move(self, wattle_dials, who):
+        """The address of one side is replaced under pings of 20 ms both ways; returns the longest time without an answer."""
+        with Lab("m") as lab:
+            ours, theirs = self.build(lab, wattle_dials, mobike=True)
+            ours.start()
+            if not wattle_dials:
+                theirs.ctl("--initiate", "--child", "net", "--timeout", "10")
+            ours.wait_up("swan.example")
+            time.sleep(1)
+            pings = []
+            for namespace, target in ((ours.namespace, "10.66.0.2"), (theirs.namespace, "fd66::1")):
+                log = lab.folder / f"ping-{target}"
+                pings.append((log, lab.spawn(namespace, "ping", "-n", "-i", "0.02", "-c", "600", "-W", "2", target, log=log)))
+            time.sleep(2)
+            namespace = (ours if who == "wattle" else theirs).namespace
+            old, new = ("192.0.2.1", "192.0.2.11") if who == "wattle" else ("192.0.2.2", "192.0.2.12")
+            run("ip", "-n", namespace, "addr", "del", f"{old}/24", "dev", "eth0")
+            run("ip", "-n", namespace, "addr", "add", f"{new}/24", "dev", "eth0")
+            longest = 0.0
+            for log, ping in pings:
+                ping.wait(30)
+                answered = [0] + sorted(int(seq) for seq in re.findall(r"icmp_seq=(\d+) ttl", log.read_text())) + [601]
+                gap = max(later - earlier - 1 for earlier, later in zip(answered, answered[1:])) * 0.02
+                longest = max(longest, gap)
+            logs = f"{ours.log_text}\n{theirs.log_text[-6000:]}"
+            self.assertEqual(theirs.log_text.count("IKE_SA_INIT request"), 1, "no other session")
+            self.assertIn(new, theirs.ctl("--list-sas").stdout, logs)
+            self.assertIn("N(UPD_SA_ADDR)", theirs.log_text)
+            if who == "swan":
+                self.assertIn(new, ours.peer("swan.example")["links"][0]["remote"])
+            print(f"\nMOBIKE, {'wattle' if wattle_dials else 'strongSwan'} leads, {who} moves: {longest:.2f} s without an answer")
+            self.assertLessEqual(longest, 3.0, logs)
+
+    def test_mobike_wattle_leads_and_moves(self):
+        self.move(True, "wattle")
+
+    def test_mobike_wattle_leads_and_strongswan_moves(self):
+        self.move(True, "swan")
+
+    def test_mobike_strongswan_leads_and_moves(self):
+        self.move(False, "swan")
+
+    def test_mobike_strongswan_leads_and_wattle_moves(self):
+        self.move(False, "wattle")
 
     def test_bird_over_strongswan_is_a_member_of_the_mesh(self):
         with Lab("b") as lab:

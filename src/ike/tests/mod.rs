@@ -4,6 +4,7 @@ mod auth;
 mod child;
 mod init;
 mod life;
+mod mobike;
 mod pair;
 mod rekey;
 mod strangers;
