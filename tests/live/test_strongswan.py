@@ -140,7 +140,9 @@ class StrongSwan(unittest.TestCase):
             logs = f"{ours.log_text}\n{theirs.log_text[-6000:]}"
             self.assertEqual(theirs.log_text.count("IKE_SA_INIT request"), 1, "no other session")
             self.assertIn(new, theirs.ctl("--list-sas").stdout, logs)
-            self.assertIn("N(UPD_SA_ADDR)", theirs.log_text)
+            if wattle_dials or who == "swan":
+                # Otherwise strongSwan, which leads, goes by the source of our message and rekeys the Child SA.
+                self.assertIn("N(UPD_SA_ADDR)", theirs.log_text, logs)
             if who == "swan":
                 self.assertIn(new, ours.peer("swan.example")["links"][0]["remote"])
             print(f"\nMOBIKE, {'wattle' if wattle_dials else 'strongSwan'} leads, {who} moves: {longest:.2f} s without an answer")

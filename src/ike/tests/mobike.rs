@@ -209,7 +209,7 @@ fn a_peer_that_wants_no_nat_gets_none() {
     assert_eq!(kinds(&ask(&mut world, &wrong)), [NotifyType::UNEXPECTED_NAT_DETECTED]);
     assert_eq!(kinds(&ask(&mut world, &wrong[1..])), [NotifyType::UNEXPECTED_NAT_DETECTED]);
     // Who does not lead says nothing of addresses.
-    assert_eq!(world.ask(1, Exchange::INFORMATIONAL, &[update.clone()]), []);
+    assert_eq!(world.ask(1, Exchange::INFORMATIONAL, std::slice::from_ref(&update)), []);
     assert!(moves(&world, 0).is_empty() && moves(&world, 1).is_empty());
 }
 
