@@ -12,6 +12,17 @@ pub struct InSa {
     aead: Aead,
     window: Window<BLOCKS>,
     budget: Budget,
+    count: InCount,
+}
+
+/// What an inbound SA has seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InCount {
+    /// That verified, with the octets of their content.
+    pub packets: u64,
+    pub octets: u64,
+    /// Dropped by the replay window: below it, or seen before.
+    pub replays: u64,
 }
 
 /// The content of an authenticated packet.
@@ -44,7 +55,12 @@ pub enum Refusal {
 impl InSa {
     /// `None` if the key is not `cipher.keymat_len()` octets long.
     pub fn new(cipher: Cipher, key: &Secret) -> Option<InSa> {
-        Some(InSa { aead: Aead::new(cipher, key)?, window: Window::default(), budget: Budget::ENDLESS })
+        let (window, count) = (Window::default(), InCount::default());
+        Some(InSa { aead: Aead::new(cipher, key)?, window, budget: Budget::ENDLESS, count })
+    }
+
+    pub fn count(&self) -> InCount {
+        self.count
     }
 
     /// Its keys are to be replaced after so many octets.
@@ -55,13 +71,18 @@ impl InSa {
     /// Opens a packet in place. The window moves only if the ICV verifies.
     pub fn open<'a>(&mut self, packet: &'a mut [u8]) -> Result<Opened<'a>, Refusal> {
         let esp::Parts { sequence, aad, iv, encrypted, icv } = esp::split(packet).ok_or(Refusal::Runt)?;
-        self.window.check(sequence).map_err(Refusal::Replay)?;
+        if let Err(replay) = self.window.check(sequence) {
+            self.count.replays += 1;
+            return Err(Refusal::Replay(replay));
+        }
         self.aead.open(iv, &aad, encrypted, &icv).map_err(|_| Refusal::Forged)?;
         let newest = sequence > self.window.highest();
         self.window.commit(sequence);
         let spent = self.budget.spend(encrypted.len());
+        self.count.packets += 1;
         let content = esp::parse_trailer(encrypted)
             .map(|(length, next_header)| Content { next_header, payload: &mut encrypted[..length] });
+        self.count.octets += content.as_ref().map_or(0, |content| content.payload.len() as u64);
         Ok(Opened { newest, spent, content })
     }
 }

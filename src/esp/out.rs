@@ -38,6 +38,11 @@ impl OutSa {
         self.budget.spend(length)
     }
 
+    /// Sequence numbers used.
+    pub fn sent(&self) -> u32 {
+        self.sent
+    }
+
     #[cfg(test)]
     pub(crate) fn skip_to(&mut self, sent: u32) {
         self.sent = sent;
