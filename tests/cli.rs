@@ -81,6 +81,7 @@ fn snapshot(state: State) -> Snapshot {
         routes: Vec::new(),
         drops: Vec::new(),
         refused: Vec::new(),
+        half_open: 0,
         config: Config::default(),
     }
 }

@@ -380,7 +380,7 @@ impl Node {
         {
             // IKE has followed its peer; a tunnel inside itself is no way.
             self.ike.set_path(sa, own);
-            self.plane.count("underlay_in_mesh");
+            self.plane.count("underlay_in_mesh", 1);
         } else if link.path != Some(path) {
             let id = link.id;
             self.move_link(id, path);

@@ -59,6 +59,9 @@ pub struct Snapshot {
     pub neighbours: Vec<Neighbour>,
     pub routes: Vec<Route>,
     pub drops: Vec<Drop>,
+    /// Sessions that others have begun and not proved themselves in yet. From 16 on a new one must show a cookie.
+    #[serde(default)]
+    pub half_open: usize,
     #[serde(default)]
     pub config: Config,
     /// Who knocked and was refused, newest first.

@@ -105,9 +105,9 @@ impl Listener {
         let socket = Socket::open()?.socket;
         // struct nlmsghdr: length u32, type u16, …; struct rtmsg at 16 with rtm_protocol at offset 5
         let kind_at = if cfg!(target_endian = "little") { 4 } else { 5 };
-        let load = |at| filter(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, at, 0, 0);
-        let equal = |value: u32, yes, no| filter(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, value, yes, no);
-        let give = |octets| filter(libc::BPF_RET | libc::BPF_K, octets, 0, 0);
+        let load = |at| sys::bpf(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, at, 0, 0);
+        let equal = |value: u32, yes, no| sys::bpf(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, value, yes, no);
+        let give = |octets| sys::bpf(libc::BPF_RET | libc::BPF_K, octets, 0, 0);
         let program = [
             load(kind_at),
             equal(u32::from(message::RTM_NEWROUTE), 4, 0),
@@ -117,7 +117,7 @@ impl Listener {
             give(u32::MAX),
             give(0),
         ];
-        if let Err(error) = sys::attach_filter(socket.as_fd(), &program) {
+        if let Err(error) = sys::attach(socket.as_fd(), libc::SO_ATTACH_FILTER, &program) {
             log::debug!("no filter for route changes: {error}");
         }
         sys::bind_netlink(socket.as_fd())?;
@@ -153,10 +153,6 @@ impl Listener {
         }
         Ok(true)
     }
-}
-
-fn filter(code: u32, k: u32, jt: u8, jf: u8) -> libc::sock_filter {
-    libc::sock_filter { code: u16::try_from(code).unwrap_or(0), jt, jf, k }
 }
 
 const NETLINK_GET_STRICT_CHK: i32 = 12;
