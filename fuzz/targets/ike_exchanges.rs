@@ -81,8 +81,8 @@ impl Pair {
     fn new(settings: u8) -> Pair {
         let rekey = match settings >> 1 & 3 {
             0 | 1 => Rekey::NEVER,
-            2 => Rekey { child: Some(Duration::from_secs(20)), ike: Some(Duration::from_secs(50)) },
-            _ => Rekey { child: Some(Duration::from_secs(15)), ike: Some(Duration::from_secs(15)) },
+            2 => Rekey { child: Some(Duration::from_secs(20)), ike: Some(Duration::from_secs(50)), ..Rekey::NEVER },
+            _ => Rekey { child: Some(Duration::from_secs(15)), ike: Some(Duration::from_secs(15)), ..Rekey::NEVER },
         };
         // Most of the time nothing that takes long.
         let post_quantum = settings & 0x18 == 0x18;
@@ -439,7 +439,7 @@ impl End {
             Event::ChildDown { spi_in: None, reason, .. }
             | Event::RekeyRefused { reason, .. }
             | Event::Refused { reason, .. } => assert!(reason.to_string().chars().count() <= 160, "{reason}"),
-            Event::Rekeyed { .. } | Event::Heard { .. } => {}
+            Event::Rekeyed { .. } | Event::Heard { .. } | Event::Moved { .. } => {}
         }
     }
 }

@@ -65,8 +65,12 @@ impl Member {
         suites.ike.truncate(1);
         (suites.ike[0].exchange, suites.ike[0].additional) = (Method::X25519, Vec::new());
         let life = (settings & 1 != 0).then(|| Duration::from_secs(30));
-        let own =
-            Settings { name: "a".to_owned(), private_key: key(1), suites, rekey: Rekey { child: life, ike: life } };
+        let own = Settings {
+            name: "a".to_owned(),
+            private_key: key(1),
+            suites,
+            rekey: Rekey { child: life, ike: life, ..Rekey::NEVER },
+        };
         let now = Time::ZERO;
         let mut endpoint = Endpoint::new(own, Limits::default(), Rng::from_number(1), now);
         endpoint.add_peer(PeerId(0), "b", key(2).public());
@@ -347,7 +351,8 @@ impl Member {
                 | Event::ChildUse { .. }
                 | Event::ChildDown { spi_in: None, .. }
                 | Event::Rekeyed { .. }
-                | Event::Heard { .. } => {}
+                | Event::Heard { .. }
+                | Event::Moved { .. } => {}
             }
         }
         answers

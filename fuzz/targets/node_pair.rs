@@ -10,6 +10,7 @@ use std::time::Duration;
 use wattle::config::plan::{Babel, Endpoint, Host, Kernel, Peer, Plan, PostQuantum, Rekey, Suites, Tun};
 use wattle::crypto::kex::Method;
 use wattle::crypto::sign::PrivateKey;
+use wattle::identity::Identity;
 use wattle::node::{Node, Output};
 use wattle::offload::Offload;
 use wattle::path::{Path, SocketId};
@@ -66,7 +67,7 @@ struct Pair {
 impl Pair {
     fn new(settings: u8) -> Pair {
         let rekey = if settings & 6 == 6 {
-            Rekey { child: Some(Duration::from_secs(20)), ike: Some(Duration::from_secs(50)) }
+            Rekey { child: Some(Duration::from_secs(20)), ike: Some(Duration::from_secs(50)), ..Rekey::NEVER }
         } else {
             Rekey::default()
         };
@@ -344,6 +345,9 @@ fn plan(number: usize, dials: bool, rekey: Rekey) -> Plan {
             locator: None,
             routes: Vec::new(),
             pin_port: false,
+            remote_id: Identity::fqdn(&name(other)),
+            local_id: Identity::fqdn(&name(number)),
+            suites: suites.clone(),
         }],
         suites,
         rekey,
@@ -351,6 +355,7 @@ fn plan(number: usize, dials: bool, rekey: Rekey) -> Plan {
         offload: Offload::default(),
         kernel: Kernel::default(),
         control: "/nowhere".into(),
+        log: None,
     }
 }
 

@@ -45,6 +45,7 @@ pub(crate) fn run(data: &[u8]) {
         let number = u8::try_from(link).unwrap();
         let child = ChildSa {
             cipher,
+            exchanges: Vec::new(),
             spi_in: 1000 + link,
             spi_out: 2000 + link,
             key_in: key(number),

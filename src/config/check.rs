@@ -52,7 +52,10 @@ pub fn check(input: Input, report: &mut Report) -> Option<Plan> {
         }
     }
     let locator = file.locator.as_ref().and_then(|text| prefixes::locator(text, report));
+    let level = suites::Level::read(&file.suites, None, report);
     let own = nodes::Own {
+        suites: &level,
+        hardware_aes,
         name: name.map(|name| name.value.as_str()),
         key: key.as_ref().map(PrivateKey::public),
         addresses: &addresses,
@@ -60,7 +63,7 @@ pub fn check(input: Input, report: &mut Report) -> Option<Plan> {
         locator: locator.zip(file.locator.as_ref().map(|text| &text.place)),
     };
     let peers = nodes::peers(file.nodes.as_deref().unwrap_or_default(), registry.as_deref(), &own, report);
-    let suites = suites::suites(file.proposals.as_ref(), file.esp.as_ref(), file.pq.as_ref(), hardware_aes, report);
+    let suites = level.suites(None, hardware_aes);
     let babel = file.hello_ms.as_ref().map_or(Babel::default(), |at| hello(at, report));
     let rekey = rekey(&file);
     let kernel = kernel(&file, report);
@@ -98,6 +101,7 @@ pub fn check(input: Input, report: &mut Report) -> Option<Plan> {
         kernel,
         offload,
         control,
+        log: file.log.map(|log| log.value),
     })
 }
 
@@ -190,7 +194,11 @@ fn hello(at: &At<u64>, report: &mut Report) -> Babel {
 fn rekey(file: &File) -> Rekey {
     let life = |at: Option<&At<u64>>, default| at.map(|at| Duration::from_secs(at.value)).or(default);
     let default = Rekey::default();
-    Rekey { child: life(file.child_s.as_ref(), default.child), ike: life(file.ike_s.as_ref(), default.ike) }
+    Rekey {
+        child: life(file.child_s.as_ref(), default.child),
+        ike: life(file.ike_s.as_ref(), default.ike),
+        octets: file.child_mb.as_ref().map(|at| at.value * 1_000_000).or(default.octets),
+    }
 }
 
 fn kernel(file: &File, report: &mut Report) -> Kernel {

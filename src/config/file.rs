@@ -28,11 +28,10 @@ pub struct File {
     pub locator: Option<At<String>>,
     pub nodes: Option<Vec<Node>>,
     pub registry: Option<At<String>>,
-    pub proposals: Option<At<Vec<At<String>>>>,
-    pub esp: Option<At<Vec<At<String>>>>,
-    pub pq: Option<At<String>>,
+    pub suites: SuitesText,
     pub hello_ms: Option<At<u64>>,
     pub child_s: Option<At<u64>>,
+    pub child_mb: Option<At<u64>>,
     pub ike_s: Option<At<u64>>,
     pub table: Option<At<u64>>,
     pub mark: Option<At<u64>>,
@@ -40,6 +39,14 @@ pub struct File {
     pub offload: Switches,
     pub control: Option<At<String>>,
     pub log: Option<At<String>>,
+}
+
+/// `proposals`, `esp` and `pq`, of the whole node or of one peer.
+#[derive(Debug, Default)]
+pub struct SuitesText {
+    pub proposals: Option<At<Vec<At<String>>>>,
+    pub esp: Option<At<Vec<At<String>>>>,
+    pub pq: Option<At<String>>,
 }
 
 /// Each `"auto"`, `"on"` or `"off"`.
@@ -67,6 +74,9 @@ pub struct Node {
     pub locator: Option<At<String>>,
     pub routes: Vec<At<PrefixText>>,
     pub pin_port: bool,
+    pub remote_id: Option<At<String>>,
+    pub local_id: Option<At<String>>,
+    pub suites: SuitesText,
 }
 
 /// `"192.168.88.0/24"`, or an object with a source.
@@ -107,12 +117,11 @@ pub fn decode(root: &Value, file: &str, report: &mut Report) -> File {
         locator: d.string(&top, "locator"),
         nodes: d.nodes(&top),
         registry: d.string(&top, "registry"),
-        proposals: d.list(&top, "proposals", Decoder::text),
-        esp: d.list(&top, "esp", Decoder::text),
-        pq: d.string(&top, "pq"),
+        suites: d.suites(&top),
         hello_ms: babel.as_ref().and_then(|o| d.integer(o, "hello_ms", 100..=60_000)),
         // Below ten seconds an SA would hardly stand before its successor is due.
         child_s: rekey.as_ref().and_then(|o| d.integer(o, "child_s", 10..=604_800)),
+        child_mb: rekey.as_ref().and_then(|o| d.integer(o, "child_mb", 1..=1_000_000_000)),
         ike_s: rekey.as_ref().and_then(|o| d.integer(o, "ike_s", 10..=604_800)),
         table: kernel.as_ref().and_then(|o| d.integer(o, "table", 1..=u32::MAX.into())),
         mark: kernel.as_ref().and_then(|o| d.integer(o, "mark", 1..=u32::MAX.into())),
@@ -320,6 +329,14 @@ impl Decoder<'_> {
         Some(At { value: Some(tun), place: object.place })
     }
 
+    fn suites(&mut self, object: &Object<'_>) -> SuitesText {
+        SuitesText {
+            proposals: self.list(object, "proposals", Self::text),
+            esp: self.list(object, "esp", Self::text),
+            pq: self.string(object, "pq"),
+        }
+    }
+
     fn nodes(&mut self, top: &Object<'_>) -> Option<Vec<Node>> {
         self.list(top, "nodes", Self::node).map(|list| list.value)
     }
@@ -333,6 +350,9 @@ impl Decoder<'_> {
             locator: self.string(&object, "locator"),
             routes: self.list(&object, "routes", Self::prefix).map_or(Vec::new(), |list| list.value),
             pin_port: self.boolean(&object, "pin_port").unwrap_or(false),
+            remote_id: self.string(&object, "remote_id"),
+            local_id: self.string(&object, "local_id"),
+            suites: self.suites(&object),
             place: object.place,
         })
     }
@@ -360,9 +380,22 @@ const TOP: &[&str] = &[
 ];
 const TUN: &[&str] = &["name", "mtu", "addresses", "description"];
 const PREFIX: &[&str] = &["to", "from", "description"];
-const NODE: &[&str] = &["name", "public_key", "endpoints", "locator", "routes", "pin_port", "description"];
+const NODE: &[&str] = &[
+    "name",
+    "public_key",
+    "endpoints",
+    "locator",
+    "routes",
+    "pin_port",
+    "remote_id",
+    "local_id",
+    "proposals",
+    "esp",
+    "pq",
+    "description",
+];
 const BABEL: &[&str] = &["hello_ms", "description"];
-const REKEY: &[&str] = &["child_s", "ike_s", "description"];
+const REKEY: &[&str] = &["child_s", "child_mb", "ike_s", "description"];
 const KERNEL: &[&str] = &["table", "mark", "rule", "description"];
 const OFFLOAD: &[&str] = &["tun", "udp_gso", "udp_gro", "description"];
 const REGISTRY: &[&str] = &["nodes", "description"];

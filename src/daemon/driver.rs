@@ -28,6 +28,7 @@ use crate::os::resolve::Resolver;
 use crate::os::signals::{Signal, Signals};
 use crate::os::tun::{self, Frame, Tun};
 use crate::os::udp::{Batch, Udp};
+use crate::os::uplink::{Source as Origin, Uplink};
 use crate::os::words;
 use crate::path::Path;
 use crate::plane::coalesce::{self, Coalescer};
@@ -39,6 +40,7 @@ use crate::time::Time;
 /// What the system has given.
 pub(super) struct System {
     pub(super) udp: Udp,
+    pub(super) uplink: Uplink,
     /// `None`: relay only, or it has been taken away and is not back yet.
     pub(super) tun: Option<Tun>,
     pub(super) kernel: Option<Kernel>,
@@ -66,8 +68,8 @@ struct Driver<'a> {
     lookout: Lookout,
     /// SIGHUP came.
     hung_up: bool,
-    /// `wattle reload` was served: the node has outputs.
-    reloaded: Pin<Box<Receiver<()>>>,
+    /// A command was served that gave the node something to send.
+    commanded: Pin<Box<Receiver<()>>>,
     /// When to try to make the device again, and how long to wait after that.
     reopen: Option<(Instant, Duration)>,
     timer: Timer,
@@ -90,7 +92,7 @@ pub(super) async fn drive(
     let node = RefCell::new(Node::new(plan.clone(), seed, clock.now()));
     let executor = LocalExecutor::new();
     let (resolver_out, resolved) = channel::unbounded();
-    let (reload_out, reloaded) = channel::bounded(1);
+    let (command_out, commanded) = channel::bounded(1);
     let reloader = Reloader::new(&node, clock, source, files);
     let mut driver = Driver {
         plan: &plan,
@@ -107,7 +109,7 @@ pub(super) async fn drive(
         reloader: &reloader,
         lookout: Lookout::new(reloader.files()),
         hung_up: false,
-        reloaded: Box::pin(reloaded),
+        commanded: Box::pin(commanded),
         reopen: None,
         timer: Timer::never(),
         batch: Batch::new(),
@@ -120,8 +122,16 @@ pub(super) async fn drive(
         Request::Reload => {
             let (fine, message) = reloader.reload("wattle reload");
             // Full means that the loop is about to look anyway.
-            let _ = reload_out.try_send(());
+            let _ = command_out.try_send(());
             Answer::Done { fine, message }
+        }
+        Request::Rekey { peer, ike, children } => {
+            let done = node.borrow_mut().rekey(clock.now(), &peer, ike, children);
+            let _ = command_out.try_send(());
+            match done {
+                Ok(message) => Answer::Done { fine: true, message },
+                Err(message) => Answer::Error { message },
+            }
         }
         other @ (Request::Snapshot | Request::Path { .. } | Request::Health) => {
             answer(&node.borrow(), clock.now(), &other)
@@ -159,11 +169,24 @@ impl Driver<'_> {
         if self.reopen.is_some_and(|(at, _)| at <= Clock::instant()) {
             self.reopen_tun();
         }
+        if self.system.uplink.take_due(Clock::instant()) {
+            self.look_at_sources();
+        }
         let hung_up = std::mem::take(&mut self.hung_up);
         if hung_up || self.lookout.take_due() {
             self.reloader.reload(if hung_up { "SIGHUP" } else { "the file has changed" });
             self.after_reload();
         }
+    }
+
+    /// Addresses have come or gone.
+    fn look_at_sources(&mut self) {
+        let paths = self.node.borrow().paths();
+        for path in paths {
+            let Origin { choice, gone } = self.system.uplink.source(&path);
+            self.node.borrow_mut().handle_source(self.clock.now(), path, choice, gone);
+        }
+        self.drain();
     }
 
     /// At most one batch from each source; `true` if one of them may have more.
@@ -266,6 +289,7 @@ impl Driver<'_> {
         }
         let mut counts: Vec<(&'static str, u32)> = Vec::new();
         let mut failures: Vec<(Path, String)> = Vec::new();
+        let mut gone: Vec<Path> = Vec::new();
         for train in &egress.trains {
             let sent = self.system.udp.send(&train.path, train.tos, train.stride, &train.data);
             if sent.full > 0 {
@@ -273,6 +297,7 @@ impl Driver<'_> {
             }
             if sent.source_gone {
                 counts.push(("source_address_gone", 1));
+                gone.push(train.path);
             }
             let place = train.path.remote.ip();
             match sent.error {
@@ -315,6 +340,10 @@ impl Driver<'_> {
         let now = self.clock.now();
         for (path, error) in failures {
             node.handle_send_error(now, path, &error);
+        }
+        for path in gone {
+            let Origin { choice, gone } = self.system.uplink.source(&path);
+            node.handle_source(now, path, choice, gone);
         }
         true
     }
@@ -396,7 +425,7 @@ impl Driver<'_> {
         let node = self.node.borrow().poll_timeout().and_then(|(at, _)| self.clock.at(at));
         let kernel = self.system.kernel.as_ref().and_then(Kernel::deadline);
         let reopen = self.reopen.map(|(at, _)| at);
-        [node, kernel, reopen, self.lookout.deadline()].into_iter().flatten().min()
+        [node, kernel, reopen, self.lookout.deadline(), self.system.uplink.deadline()].into_iter().flatten().min()
     }
 
     /// Learns what is ready; waits for it, or for the deadline, unless there is more to do anyway.
@@ -418,7 +447,8 @@ impl Driver<'_> {
             ready = true;
         }
         ready |= self.lookout.poll(context);
-        while let Poll::Ready(Some(())) = self.reloaded.as_mut().poll_next(context) {
+        ready |= self.system.uplink.poll(context, Clock::instant());
+        while let Poll::Ready(Some(())) = self.commanded.as_mut().poll_next(context) {
             self.after_reload();
             ready = true;
         }
@@ -463,7 +493,7 @@ fn count(packets: impl Iterator) -> u32 {
 fn answer(node: &Node, now: Time, request: &Request) -> Answer {
     match request {
         Request::Health => health(node, now),
-        Request::Reload => Answer::Error { message: "not by this way".to_owned() },
+        Request::Reload | Request::Rekey { .. } => Answer::Error { message: "not by this way".to_owned() },
         Request::Snapshot => Answer::Snapshot(Box::new(node.snapshot(now))),
         Request::Path { to, from } => {
             let source = from.as_deref().map(str::parse).transpose();

@@ -3,12 +3,13 @@
 //! Sequence numbers are 32 bits wide (no ESN). An outbound SA never repeats one; an inbound SA moves its window only after
 //! the ICV has verified.
 
+mod budget;
 pub mod inn;
 pub mod out;
 pub mod replay;
 pub mod sad;
 
-pub use inn::{InSa, Opened, Refusal};
+pub use inn::{InCount, InSa, Opened, Refusal};
 pub use out::{OutSa, Sealer};
 pub use sad::Sad;
 

@@ -2,8 +2,10 @@
 
 mod auth;
 mod child;
+mod foreign;
 mod init;
 mod life;
+mod mobike;
 mod pair;
 mod rekey;
 mod strangers;
