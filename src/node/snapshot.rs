@@ -81,6 +81,7 @@ impl Node {
             neighbours: neighbours.iter().map(|neighbour| self.neighbour_model(now, neighbour)).collect(),
             routes: self.babel.routes().map(|route| self.route_model(&route, &names)).collect(),
             drops,
+            half_open: self.ike.half_open(None),
             sas: self.sa_models(now),
             config: model::Config {
                 age_us: micros(now.since(self.applied.at)),
