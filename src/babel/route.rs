@@ -159,7 +159,13 @@ impl Destination {
             .min_by_key(|c| (c.smoothed(now, half_life), c.neighbour));
         let gain = challenger.map(|c| {
             let clear = c.metric < current.metric - current.metric / 8;
-            if clear && c.smoothed(now, half_life) < average - average / 8 { Gain::Clear } else { Gain::Slight }
+            if clear && c.smoothed(now, half_life) < average - average / 8 {
+                Gain::Clear
+            } else if current.metric - c.metric >= NOTICEABLE {
+                Gain::Fair
+            } else {
+                Gain::Slight
+            }
         });
         let (current, challenger) = (choice(current), challenger.map(choice));
         if self.damping.permits(now, hello, gain) { challenger } else { Some(current) }
@@ -187,6 +193,8 @@ impl Destination {
 enum Gain {
     /// More than an eighth.
     Clear,
+    /// A few milliseconds, which count once they have lasted.
+    Fair,
     /// Nothing that a user would notice, so there is time.
     Slight,
 }
@@ -210,7 +218,11 @@ impl Damping {
         let calm = now.since(self.switched_at).as_micros() / (hello * CALM_HELLOS).as_micros().max(1);
         let recent = self.switches.saturating_sub(u32::try_from(calm).unwrap_or(u32::MAX)).min(3);
         let wait = WAITS.get(usize::try_from(recent).unwrap_or(usize::MAX)).copied().unwrap_or(LONGEST_WAIT);
-        let wait = hello * if gain == Gain::Slight { wait.max(SLIGHT_WAIT) } else { wait };
+        let wait = match gain {
+            Gain::Clear => hello * wait,
+            Gain::Fair => (hello * wait).max(FAIR_WAIT),
+            Gain::Slight => hello * wait.max(SLIGHT_WAIT),
+        };
         let since = *self.better_since.get_or_insert(now);
         if now.since(since) < wait {
             return false;
@@ -231,6 +243,9 @@ const STATIC_METRIC: u16 = 96;
 /// How long a route has to be better, in Hello intervals: by the number of recent switches, and at least if by little.
 const WAITS: [u32; 3] = [0, 2, 8];
 const SLIGHT_WAIT: u32 = 8;
+const FAIR_WAIT: Duration = Duration::from_secs(5);
+/// What 5 ms cost.
+const NOTICEABLE: u16 = 20;
 const LONGEST_WAIT: u32 = 16;
 /// After so many Hello intervals without a switch one switch is forgotten.
 const CALM_HELLOS: u32 = 15;

@@ -8,6 +8,9 @@ use std::ops::RangeInclusive;
 use super::json::{Kind, Value, quoted};
 use super::report::{Place, Report};
 use super::suggest::{did_you_mean, nearest};
+pub use babel::{FromKernel, RuleText, Terms};
+
+mod babel;
 
 /// A value and where it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,13 +28,14 @@ pub struct File {
     /// The inner `None`: `null`, a node that only relays.
     pub tun: Option<At<Option<Tun>>>,
     pub announce: Vec<At<PrefixText>>,
+    pub from_kernel: Vec<FromKernel>,
     pub locator: Option<At<String>>,
     pub nodes: Option<Vec<Node>>,
     pub registry: Option<At<String>>,
     pub proposals: Option<At<Vec<At<String>>>>,
     pub esp: Option<At<Vec<At<String>>>>,
     pub pq: Option<At<String>>,
-    pub hello_ms: Option<At<u64>>,
+    pub babel: Terms,
     pub child_s: Option<At<u64>>,
     pub ike_s: Option<At<u64>>,
     pub table: Option<At<u64>>,
@@ -67,6 +71,7 @@ pub struct Node {
     pub locator: Option<At<String>>,
     pub routes: Vec<At<PrefixText>>,
     pub pin_port: bool,
+    pub babel: Terms,
 }
 
 /// `"192.168.88.0/24"`, or an object with a source.
@@ -81,8 +86,10 @@ pub const FIELDS: &[(&str, &[&str])] = &[
     ("the configuration", TOP),
     ("tun", TUN),
     ("announce[], nodes[].routes[]", PREFIX),
+    ("announce[] that follows the kernel", FROM_KERNEL),
     ("nodes[]", NODE),
-    ("babel", BABEL),
+    ("babel, nodes[].babel", TERMS),
+    ("accept[], announce[], prefixes[]", RULE),
     ("rekey", REKEY),
     ("kernel", KERNEL),
     ("offload", OFFLOAD),
@@ -94,7 +101,7 @@ pub fn decode(root: &Value, file: &str, report: &mut Report) -> File {
     let place = Place { position: Some(root.position), ..Place::file(file) };
     let Some(top) = decoder.object(root, place, TOP, &["name", "private_key"]) else { return File::default() };
     let d = &mut decoder;
-    let babel = d.section(&top, "babel", BABEL);
+    let mut from_kernel = Vec::new();
     let rekey = d.section(&top, "rekey", REKEY);
     let kernel = d.section(&top, "kernel", KERNEL);
     let offload = d.section(&top, "offload", OFFLOAD);
@@ -103,14 +110,23 @@ pub fn decode(root: &Value, file: &str, report: &mut Report) -> File {
         private_key: d.string(&top, "private_key"),
         listen: d.list(&top, "listen", Decoder::port),
         tun: d.tun(&top),
-        announce: d.list(&top, "announce", Decoder::prefix).map_or(Vec::new(), |list| list.value),
+        announce: d
+            .list(&top, "announce", |d, value, place| {
+                if !Decoder::follows_kernel(value) {
+                    return d.prefix(value, place);
+                }
+                from_kernel.extend(d.from_kernel(value, place));
+                None
+            })
+            .map_or(Vec::new(), |list| list.value),
+        from_kernel,
         locator: d.string(&top, "locator"),
         nodes: d.nodes(&top),
         registry: d.string(&top, "registry"),
         proposals: d.list(&top, "proposals", Decoder::text),
         esp: d.list(&top, "esp", Decoder::text),
         pq: d.string(&top, "pq"),
-        hello_ms: babel.as_ref().and_then(|o| d.integer(o, "hello_ms", 100..=60_000)),
+        babel: d.terms(&top),
         // Below ten seconds an SA would hardly stand before its successor is due.
         child_s: rekey.as_ref().and_then(|o| d.integer(o, "child_s", 10..=604_800)),
         ike_s: rekey.as_ref().and_then(|o| d.integer(o, "ike_s", 10..=604_800)),
@@ -199,6 +215,9 @@ impl Decoder<'_> {
         let hint = did_you_mean(key, known.iter().copied());
         let message = if key == "steer" {
             "steering by SRv6 is not in this version of wattle: remove this field".to_owned()
+        } else if known == TERMS && matches!(key, "interfaces" | "key" | "keys" | "mac") {
+            let what = if key == "interfaces" { "Babel on other interfaces" } else { "Babel's MAC authentication" };
+            format!("{what} is not in this version of wattle: remove this field")
         } else if hint.is_empty() {
             // Every object may be described; what it is made of is of more use.
             let known: Vec<&str> = known.iter().copied().filter(|field| *field != "description").collect();
@@ -333,6 +352,7 @@ impl Decoder<'_> {
             locator: self.string(&object, "locator"),
             routes: self.list(&object, "routes", Self::prefix).map_or(Vec::new(), |list| list.value),
             pin_port: self.boolean(&object, "pin_port").unwrap_or(false),
+            babel: self.terms(&object),
             place: object.place,
         })
     }
@@ -360,8 +380,11 @@ const TOP: &[&str] = &[
 ];
 const TUN: &[&str] = &["name", "mtu", "addresses", "description"];
 const PREFIX: &[&str] = &["to", "from", "description"];
-const NODE: &[&str] = &["name", "public_key", "endpoints", "locator", "routes", "pin_port", "description"];
-const BABEL: &[&str] = &["hello_ms", "description"];
+const NODE: &[&str] = &["name", "public_key", "endpoints", "locator", "routes", "pin_port", "babel", "description"];
+const FROM_KERNEL: &[&str] = &["kernel", "prefixes", "description"];
+const TERMS: &[&str] =
+    &["hello_ms", "rxcost", "rtt_cost", "rtt_min_ms", "rtt_max_ms", "accept", "announce", "description"];
+const RULE: &[&str] = &["to", "from", "ge", "le", "deny", "description"];
 const REKEY: &[&str] = &["child_s", "ike_s", "description"];
 const KERNEL: &[&str] = &["table", "mark", "rule", "description"];
 const OFFLOAD: &[&str] = &["tun", "udp_gso", "udp_gro", "description"];

@@ -12,6 +12,9 @@ use crate::crypto::prf::Prf;
 use crate::crypto::sign::{PrivateKey, PublicKey};
 use crate::offload::Offload;
 use crate::prefix::Prefix;
+pub use routing::{Filter, FromKernel, Rule, Terms, Tuning};
+
+mod routing;
 
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -24,6 +27,7 @@ pub struct Plan {
     pub tun: Option<Tun>,
     /// Prefixes behind this node; the addresses of the TUN device are announced too and are not listed here.
     pub announce: Vec<Prefix>,
+    pub from_kernel: Vec<FromKernel>,
     pub locator: Option<Ipv6Net>,
     pub peers: Vec<Peer>,
     pub suites: Suites,
@@ -53,6 +57,7 @@ pub struct Peer {
     pub routes: Vec<Prefix>,
     /// Never redial from another source port (a firewall lets only the listening port through).
     pub pin_port: bool,
+    pub babel: Terms,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::wire::Wire;
 use super::world::World;
-use crate::config::plan::{Babel, Endpoint, Host, Kernel, Peer, Plan, Rekey, Suites, Tun};
+use crate::config::plan::{Babel, Endpoint, Host, Kernel, Peer, Plan, Rekey, Suites, Terms, Tun};
 use crate::crypto::sign::PrivateKey;
 use crate::offload::Offload;
 
@@ -76,6 +76,7 @@ impl Mesh {
                     locator: None,
                     routes: Vec::new(),
                     pin_port: false,
+                    babel: Terms::default(),
                 })
                 .collect();
             let plan = Plan {
@@ -88,6 +89,7 @@ impl Mesh {
                     addresses: vec![address4(host).into(), address6(host).into()],
                 }),
                 announce: Vec::new(),
+                from_kernel: Vec::new(),
                 locator: None,
                 peers,
                 suites: Suites::default_for(true),

@@ -5,4 +5,5 @@
 mod graphs;
 mod net;
 mod one;
+mod scale;
 mod stories;

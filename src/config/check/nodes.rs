@@ -5,10 +5,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::{IpNet, Ipv6Net};
 
-use super::prefixes;
+use super::{babel, prefixes};
 use crate::config::file::{At, Node};
 use crate::config::json::quoted;
-use crate::config::plan::{Endpoint, Host, Peer};
+use crate::config::plan::{Endpoint, Host, Peer, Terms, Tuning};
 use crate::config::report::{Place, Report};
 use crate::config::suggest::nearest;
 use crate::crypto::keyfile;
@@ -23,6 +23,8 @@ pub(super) struct Own<'a> {
     pub addresses: &'a [At<IpNet>],
     pub announce: &'a [At<Prefix>],
     pub locator: Option<(Ipv6Net, &'a Place)>,
+    /// What Babel does with everybody who has no terms of its own.
+    pub terms: Terms,
 }
 
 /// Everybody but ourselves.
@@ -140,6 +142,8 @@ impl Seen {
             }
             Some(net)
         });
+        let terms = babel::terms(&node.babel, &own.terms, report);
+        let hello = node.babel.hello_ms.as_ref().map(|at| babel::hello(at, report));
         Some(Peer {
             name: name?.value.clone(),
             public_key: public_key?,
@@ -147,6 +151,7 @@ impl Seen {
             locator,
             routes: routes.into_iter().map(|at| at.value).collect(),
             pin_port: node.pin_port,
+            babel: Terms { tuning: Tuning { hello, ..terms.tuning }, ..terms },
         })
     }
 
