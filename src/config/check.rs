@@ -54,7 +54,10 @@ pub fn check(input: Input, report: &mut Report) -> Option<Plan> {
         }
     }
     let locator = file.locator.as_ref().and_then(|text| prefixes::locator(text, report));
+    let level = suites::Level::read(&file.suites, None, report);
     let own = nodes::Own {
+        suites: &level,
+        hardware_aes,
         name: name.map(|name| name.value.as_str()),
         key: key.as_ref().map(PrivateKey::public),
         addresses: &addresses,
@@ -63,7 +66,7 @@ pub fn check(input: Input, report: &mut Report) -> Option<Plan> {
         terms: babel::terms(&file.babel, &Terms::default(), report),
     };
     let peers = nodes::peers(file.nodes.as_deref().unwrap_or_default(), registry.as_deref(), &own, report);
-    let suites = suites::suites(file.proposals.as_ref(), file.esp.as_ref(), file.pq.as_ref(), hardware_aes, report);
+    let suites = level.suites(None, hardware_aes);
     let hello = file.babel.hello_ms.as_ref();
     let babel = hello.map_or(Babel::default(), |at| Babel { hello_interval: babel::hello(at, report) });
     let rekey = rekey(&file);
@@ -104,6 +107,7 @@ pub fn check(input: Input, report: &mut Report) -> Option<Plan> {
         kernel,
         offload,
         control,
+        log: file.log.map(|log| log.value),
     })
 }
 

@@ -32,10 +32,8 @@ pub struct File {
     pub locator: Option<At<String>>,
     pub nodes: Option<Vec<Node>>,
     pub registry: Option<At<String>>,
-    pub proposals: Option<At<Vec<At<String>>>>,
-    pub esp: Option<At<Vec<At<String>>>>,
-    pub pq: Option<At<String>>,
     pub babel: Terms,
+    pub suites: SuitesText,
     pub child_s: Option<At<u64>>,
     pub ike_s: Option<At<u64>>,
     pub table: Option<At<u64>>,
@@ -44,6 +42,14 @@ pub struct File {
     pub offload: Switches,
     pub control: Option<At<String>>,
     pub log: Option<At<String>>,
+}
+
+/// `proposals`, `esp` and `pq`, of the whole node or of one peer.
+#[derive(Debug, Default)]
+pub struct SuitesText {
+    pub proposals: Option<At<Vec<At<String>>>>,
+    pub esp: Option<At<Vec<At<String>>>>,
+    pub pq: Option<At<String>>,
 }
 
 /// Each `"auto"`, `"on"` or `"off"`.
@@ -72,6 +78,9 @@ pub struct Node {
     pub routes: Vec<At<PrefixText>>,
     pub pin_port: bool,
     pub babel: Terms,
+    pub remote_id: Option<At<String>>,
+    pub local_id: Option<At<String>>,
+    pub suites: SuitesText,
 }
 
 /// `"192.168.88.0/24"`, or an object with a source.
@@ -123,10 +132,8 @@ pub fn decode(root: &Value, file: &str, report: &mut Report) -> File {
         locator: d.string(&top, "locator"),
         nodes: d.nodes(&top),
         registry: d.string(&top, "registry"),
-        proposals: d.list(&top, "proposals", Decoder::text),
-        esp: d.list(&top, "esp", Decoder::text),
-        pq: d.string(&top, "pq"),
         babel: d.terms(&top),
+        suites: d.suites(&top),
         // Below ten seconds an SA would hardly stand before its successor is due.
         child_s: rekey.as_ref().and_then(|o| d.integer(o, "child_s", 10..=604_800)),
         ike_s: rekey.as_ref().and_then(|o| d.integer(o, "ike_s", 10..=604_800)),
@@ -339,6 +346,14 @@ impl Decoder<'_> {
         Some(At { value: Some(tun), place: object.place })
     }
 
+    fn suites(&mut self, object: &Object<'_>) -> SuitesText {
+        SuitesText {
+            proposals: self.list(object, "proposals", Self::text),
+            esp: self.list(object, "esp", Self::text),
+            pq: self.string(object, "pq"),
+        }
+    }
+
     fn nodes(&mut self, top: &Object<'_>) -> Option<Vec<Node>> {
         self.list(top, "nodes", Self::node).map(|list| list.value)
     }
@@ -353,6 +368,9 @@ impl Decoder<'_> {
             routes: self.list(&object, "routes", Self::prefix).map_or(Vec::new(), |list| list.value),
             pin_port: self.boolean(&object, "pin_port").unwrap_or(false),
             babel: self.terms(&object),
+            remote_id: self.string(&object, "remote_id"),
+            local_id: self.string(&object, "local_id"),
+            suites: self.suites(&object),
             place: object.place,
         })
     }
@@ -380,7 +398,21 @@ const TOP: &[&str] = &[
 ];
 const TUN: &[&str] = &["name", "mtu", "addresses", "description"];
 const PREFIX: &[&str] = &["to", "from", "description"];
-const NODE: &[&str] = &["name", "public_key", "endpoints", "locator", "routes", "pin_port", "babel", "description"];
+const NODE: &[&str] = &[
+    "name",
+    "public_key",
+    "endpoints",
+    "locator",
+    "routes",
+    "pin_port",
+    "remote_id",
+    "local_id",
+    "proposals",
+    "esp",
+    "pq",
+    "babel",
+    "description",
+];
 const FROM_KERNEL: &[&str] = &["kernel", "prefixes", "description"];
 const TERMS: &[&str] =
     &["hello_ms", "rxcost", "rtt_cost", "rtt_min_ms", "rtt_max_ms", "accept", "announce", "description"];

@@ -2,7 +2,8 @@
 //!
 //! Peers are the same if name and key are; such a peer keeps its sessions, its counters and the links to the endpoints that it
 //! still has. A prefix that is no longer announced is retracted at once (RFC 8966 §3.7.2), not left to expire. What the node
-//! is made of (its name and key, ports, device, suites, tables) cannot change under it: that is told, and waits for a restart.
+//! is made of (its name and key, ports, device, tables) cannot change under it: that is told, and waits for a restart. Suites and
+//! identities are for sessions to come.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -69,6 +70,10 @@ impl Node {
             self.announce(now);
             done.announce = true;
         }
+        if self.plan.suites != plan.suites {
+            self.plan.suites = plan.suites.clone();
+            self.ike.set_suites(plan.suites);
+        }
         self.plan.locator = plan.locator;
         self.plan.peers = plan.peers;
         self.applied = Applied { at: now, problem: None, needs_restart: done.needs_restart.clone() };
@@ -89,13 +94,12 @@ impl Node {
             ("private_key", old.private_key.public() != new.private_key.public()),
             ("listen", old.listen != new.listen),
             ("tun", old.tun != new.tun),
-            ("proposals", old.suites.ike != new.suites.ike),
-            ("esp", old.suites.esp != new.suites.esp),
-            ("pq", old.suites.post_quantum != new.suites.post_quantum),
             ("rekey", old.rekey != new.rekey),
             ("babel", old.babel != new.babel),
             ("kernel", old.kernel != new.kernel),
+            ("offload", old.offload != new.offload),
             ("control", old.control != new.control),
+            ("log", old.log != new.log),
         ]
         .into_iter()
         .filter_map(|(field, differs)| differs.then_some(field))
@@ -131,7 +135,7 @@ impl Node {
         let mut first = now;
         for peer in wanted.iter().filter(|peer| !kept.contains_key(peer.name.as_str())) {
             let id = self.peers.add(peer.clone());
-            self.ike.add_peer(id, &peer.name, peer.public_key);
+            self.ike.know(id, peer.into());
             self.absent.insert(id, (None, now));
             self.dial_endpoints(now, &mut first, id);
             done.added += usize::from(!names.contains_key(peer.name.as_str()));
@@ -156,6 +160,7 @@ impl Node {
         for link in self.links.ids(|link| link.peer == id && link.in_babel) {
             self.babel.set_terms(now, link, &new.babel);
         }
+        self.ike.know(id, (&new).into());
         self.peers.replace(id, new);
         let mut first = now;
         self.dial_endpoints(now, &mut first, id);

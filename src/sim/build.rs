@@ -6,6 +6,7 @@ use super::wire::Wire;
 use super::world::World;
 use crate::config::plan::{Babel, Endpoint, Host, Kernel, Peer, Plan, Rekey, Suites, Terms, Tun};
 use crate::crypto::sign::PrivateKey;
+use crate::identity::Identity;
 use crate::offload::Offload;
 
 pub(crate) fn address4(host: usize) -> IpAddr {
@@ -77,6 +78,9 @@ impl Mesh {
                     routes: Vec::new(),
                     pin_port: false,
                     babel: Terms::default(),
+                    remote_id: Identity::fqdn(&format!("n{other}")),
+                    local_id: Identity::fqdn(&format!("n{host}")),
+                    suites: Suites::default_for(true),
                 })
                 .collect();
             let plan = Plan {
@@ -98,6 +102,7 @@ impl Mesh {
                 offload: Offload::default(),
                 kernel: Kernel::default(),
                 control: "/nowhere".into(),
+                log: None,
             };
             world.add(plan, vec![underlay(host)]);
         }

@@ -8,8 +8,11 @@ use super::model::{Config, Drop, Link, Neighbour, PathReport, Peer, Refused, Rou
 use table::{Column, Fit, Row, hanging, paragraph, parts, table};
 use units::{age, amount, count, duration, percent, rate, rtt};
 
+mod sas;
 mod table;
 mod units;
+
+pub use sas::{NotUp, not_up, sas};
 
 /// Does it work, and if not, which peer, and why?
 pub fn status(snapshot: &Snapshot, width: usize) -> String {
