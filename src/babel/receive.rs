@@ -59,7 +59,12 @@ impl Speaker {
             Tlv::Ihu(ihu) => self.ihu(now, packet, id, &ihu),
             Tlv::Update(update) => self.update(now, id, &update),
             Tlv::RouteRequest { prefix: Some(prefix) } => {
-                self.trigger(now, prefix, Urgency::Answer, Some(packet.link));
+                if self.links.get(&packet.link).is_some_and(|link| link.terms.announce.permits(&prefix)) {
+                    self.trigger(now, prefix, Urgency::Answer, Some(packet.link));
+                } else {
+                    // RFC 8966 §3.8.1.1: no route is an answer too, and the neighbour has named the prefix itself.
+                    self.tell(id, Tlv::Update(self.retraction(Some(prefix))));
+                }
             }
             Tlv::RouteRequest { prefix: None } => {
                 let gap = self.intervals.dump_gap();

@@ -177,7 +177,7 @@ impl Speaker {
         }
     }
 
-    fn retraction(&self, prefix: Option<Prefix>) -> Update {
+    pub(super) fn retraction(&self, prefix: Option<Prefix>) -> Update {
         let interval = centiseconds(self.intervals.update());
         Update { prefix, interval, seqno: self.seqno, metric: INFINITY, origin: None }
     }

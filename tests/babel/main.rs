@@ -7,3 +7,4 @@ mod net;
 mod one;
 mod scale;
 mod stories;
+mod terms;
