@@ -117,7 +117,8 @@ fn every_field_arrives_in_the_plan() {
         r#""description": "the router in the attic",
         "listen": [4500, 4501],
         "tun": {{ "name": "mesh", "mtu": 1380, "addresses": ["10.66.0.3/24", "fd66::3/128"], "description": "t" }},
-        "announce": ["192.168.88.0/24", {{ "to": "::/0", "from": "2001:db8:88::/48", "description": "uplink" }}],
+        "announce": ["192.168.88.0/24", {{ "to": "::/0", "from": "2001:db8:88::/48", "description": "uplink" }},
+            {{ "kernel": 254, "prefixes": ["10.0.0.0/8"] }}],
         "locator": "fd66:0:0:3::/64",
         "nodes": [
             {{ "name": "frankfurt", "public_key": "{}", "locator": "fd66:0:0:1::/64", "pin_port": true, "description": "f",
@@ -129,7 +130,8 @@ fn every_field_arrives_in_the_plan() {
         "proposals": ["chacha20poly1305-prfsha512-x25519", "aes128gcm16-prfsha384-x25519-ke1_mlkem1024-ke2_mlkem512"],
         "esp": ["chacha20poly1305"],
         "pq": "preferred",
-        "babel": {{ "hello_ms": 2000, "description": "b" }},
+        "babel": {{ "hello_ms": 2000, "rxcost": 17, "rtt_cost": 18, "rtt_min_ms": 19, "rtt_max_ms": 20, "description": "b",
+            "accept": [{{ "to": "10.0.0.0/8", "ge": 9, "le": 10, "deny": true }}], "announce": ["10.0.0.0/8"] }},
         "rekey": {{ "child_s": 600, "ike_s": 7200, "description": "r" }},
         "kernel": {{ "table": 77, "mark": 78, "rule": 79, "description": "k" }},
         "offload": {{ "tun": "off", "udp_gso": "on", "udp_gro": "auto", "description": "o" }},
@@ -189,6 +191,10 @@ fn every_field_arrives_in_the_plan() {
     assert_eq!(own, ["aes256gcm16-prfsha256-mlkem512"]);
     assert_eq!((&*legacy.suites.esp, legacy.suites.post_quantum), (&[Cipher::Aes128Gcm][..], PostQuantum::Required));
     assert_eq!(plan.babel.hello_interval, Duration::from_secs(2));
+    let tuning = legacy.babel.tuning;
+    assert_eq!((tuning.rxcost, tuning.rtt_cost), (17, 18));
+    assert_eq!((tuning.rtt_min, tuning.rtt_max), (Duration::from_millis(19), Duration::from_millis(20)));
+    assert_eq!((legacy.babel.accept.0.as_ref().map(Vec::len), plan.from_kernel.len()), (Some(1), 1));
     let life = |seconds| Some(Duration::from_secs(seconds));
     assert_eq!(plan.rekey, Rekey { child: life(600), ike: life(7200) });
     assert_eq!(plan.kernel, Kernel { table: 77, mark: 78, rule: 79 });

@@ -147,7 +147,7 @@ impl Destination {
         let choice = |c: &Candidate| Choice { via: Via::Neighbour(c.neighbour), router_id: c.router_id };
         let usable = |candidate: &&Candidate| candidate.metric < INFINITY && feasible(candidate);
         let Some(current) = self.selected().filter(usable) else {
-            self.damping.better_since = None;
+            (self.damping.better_since, self.damping.fair_since) = (None, None);
             return self.candidates.iter().filter(usable).min_by_key(|c| (c.metric, c.neighbour)).map(choice);
         };
         let average = current.smoothed(now, half_life);
@@ -204,6 +204,8 @@ enum Gain {
 #[derive(Default)]
 struct Damping {
     better_since: Option<Time>,
+    /// The same, but noticeably so.
+    fair_since: Option<Time>,
     switched_at: Time,
     switches: u32,
 }
@@ -212,9 +214,12 @@ impl Damping {
     /// Called at every decision; the answer yes is taken.
     fn permits(&mut self, now: Time, hello: Duration, gain: Option<Gain>) -> bool {
         let Some(gain) = gain else {
-            self.better_since = None;
+            (self.better_since, self.fair_since) = (None, None);
             return false;
         };
+        if gain == Gain::Slight {
+            self.fair_since = None;
+        }
         let calm = now.since(self.switched_at).as_micros() / (hello * CALM_HELLOS).as_micros().max(1);
         let recent = self.switches.saturating_sub(u32::try_from(calm).unwrap_or(u32::MAX)).min(3);
         let wait = WAITS.get(usize::try_from(recent).unwrap_or(usize::MAX)).copied().unwrap_or(LONGEST_WAIT);
@@ -223,11 +228,16 @@ impl Damping {
             Gain::Fair => (hello * wait).max(FAIR_WAIT),
             Gain::Slight => hello * wait.max(SLIGHT_WAIT),
         };
-        let since = *self.better_since.get_or_insert(now);
+        let better = *self.better_since.get_or_insert(now);
+        let since = match gain {
+            // However long it was better by a little before.
+            Gain::Fair => *self.fair_since.get_or_insert(now),
+            Gain::Clear | Gain::Slight => better,
+        };
         if now.since(since) < wait {
             return false;
         }
-        *self = Damping { better_since: None, switched_at: now, switches: recent + 1 };
+        *self = Damping { switched_at: now, switches: recent + 1, ..Damping::default() };
         true
     }
 }

@@ -433,7 +433,8 @@ fn copies_end_with_the_acknowledgement() {
     let last = asked(&bench.news());
     bench.hear(1, &[Tlv::Ack { opaque: last[0] }]);
     bench.run(4, 2);
-    assert_eq!(retractions(&bench.news()), 0, "acknowledged");
+    let said = bench.news();
+    assert!(retractions(&said) <= 1, "acknowledged; only a full update may name it again: {said:?}");
 }
 
 #[test]
