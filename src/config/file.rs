@@ -35,6 +35,7 @@ pub struct File {
     pub babel: Terms,
     pub suites: SuitesText,
     pub child_s: Option<At<u64>>,
+    pub child_mb: Option<At<u64>>,
     pub ike_s: Option<At<u64>>,
     pub table: Option<At<u64>>,
     pub mark: Option<At<u64>>,
@@ -136,6 +137,7 @@ pub fn decode(root: &Value, file: &str, report: &mut Report) -> File {
         suites: d.suites(&top),
         // Below ten seconds an SA would hardly stand before its successor is due.
         child_s: rekey.as_ref().and_then(|o| d.integer(o, "child_s", 10..=604_800)),
+        child_mb: rekey.as_ref().and_then(|o| d.integer(o, "child_mb", 1..=1_000_000_000)),
         ike_s: rekey.as_ref().and_then(|o| d.integer(o, "ike_s", 10..=604_800)),
         table: kernel.as_ref().and_then(|o| d.integer(o, "table", 1..=u32::MAX.into())),
         mark: kernel.as_ref().and_then(|o| d.integer(o, "mark", 1..=u32::MAX.into())),
@@ -417,7 +419,7 @@ const FROM_KERNEL: &[&str] = &["kernel", "prefixes", "description"];
 const TERMS: &[&str] =
     &["hello_ms", "rxcost", "rtt_cost", "rtt_min_ms", "rtt_max_ms", "accept", "announce", "description"];
 const RULE: &[&str] = &["to", "from", "ge", "le", "deny", "description"];
-const REKEY: &[&str] = &["child_s", "ike_s", "description"];
+const REKEY: &[&str] = &["child_s", "child_mb", "ike_s", "description"];
 const KERNEL: &[&str] = &["table", "mark", "rule", "description"];
 const OFFLOAD: &[&str] = &["tun", "udp_gso", "udp_gro", "description"];
 const REGISTRY: &[&str] = &["nodes", "description"];
