@@ -10,12 +10,13 @@ use std::time::Duration;
 
 use wattle::config::file::FIELDS;
 use wattle::config::load::{Loaded, load};
-use wattle::config::plan::{Host, Kernel, Plan, PostQuantum, Rekey, Suites};
+use wattle::config::plan::{Filter, Host, Kernel, Plan, PostQuantum, Rekey, Suites};
 use wattle::config::report::Problem;
 use wattle::crypto::aead::{Cipher, hardware_aes};
 use wattle::crypto::keyfile;
 use wattle::crypto::sign::PrivateKey;
 use wattle::offload::{Offload, Switch};
+use wattle::prefix::Prefix;
 
 /// A folder with `riga.key` in it.
 struct Folder(tempfile::TempDir);
@@ -116,7 +117,8 @@ fn every_field_arrives_in_the_plan() {
         r#""description": "the router in the attic",
         "listen": [4500, 4501],
         "tun": {{ "name": "mesh", "mtu": 1380, "addresses": ["10.66.0.3/24", "fd66::3/128"], "description": "t" }},
-        "announce": ["192.168.88.0/24", {{ "to": "::/0", "from": "2001:db8:88::/48", "description": "uplink" }}],
+        "announce": ["192.168.88.0/24", {{ "to": "::/0", "from": "2001:db8:88::/48", "description": "uplink" }},
+            {{ "kernel": 254, "prefixes": ["10.0.0.0/8"] }}],
         "locator": "fd66:0:0:3::/64",
         "nodes": [
             {{ "name": "frankfurt", "public_key": "{}", "locator": "fd66:0:0:1::/64", "pin_port": true, "description": "f",
@@ -128,7 +130,8 @@ fn every_field_arrives_in_the_plan() {
         "proposals": ["chacha20poly1305-prfsha512-x25519", "aes128gcm16-prfsha384-x25519-ke1_mlkem1024-ke2_mlkem512"],
         "esp": ["chacha20poly1305"],
         "pq": "preferred",
-        "babel": {{ "hello_ms": 2000, "description": "b" }},
+        "babel": {{ "hello_ms": 2000, "rxcost": 17, "rtt_cost": 18, "rtt_min_ms": 19, "rtt_max_ms": 20, "description": "b",
+            "accept": [{{ "to": "10.0.0.0/8", "ge": 9, "le": 10, "deny": true }}], "announce": ["10.0.0.0/8"] }},
         "rekey": {{ "child_s": 600, "child_mb": 25, "ike_s": 7200, "description": "r" }},
         "kernel": {{ "table": 77, "mark": 78, "rule": 79, "description": "k" }},
         "offload": {{ "tun": "off", "udp_gso": "on", "udp_gro": "auto", "description": "o" }},
@@ -188,6 +191,10 @@ fn every_field_arrives_in_the_plan() {
     assert_eq!(own, ["aes256gcm16-prfsha256-mlkem512"]);
     assert_eq!((&*legacy.suites.esp, legacy.suites.post_quantum), (&[Cipher::Aes128Gcm][..], PostQuantum::Required));
     assert_eq!(plan.babel.hello_interval, Duration::from_secs(2));
+    let tuning = legacy.babel.tuning;
+    assert_eq!((tuning.rxcost, tuning.rtt_cost), (17, 18));
+    assert_eq!((tuning.rtt_min, tuning.rtt_max), (Duration::from_millis(19), Duration::from_millis(20)));
+    assert_eq!((legacy.babel.accept.0.as_ref().map(Vec::len), plan.from_kernel.len()), (Some(1), 1));
     let life = |seconds| Some(Duration::from_secs(seconds));
     assert_eq!(plan.rekey, Rekey { child: life(600), ike: life(7200), octets: Some(25_000_000) });
     assert_eq!(plan.kernel, Kernel { table: 77, mark: 78, rule: 79 });
@@ -283,7 +290,7 @@ fn twenty_mistakes_are_reported_in_one_run() {
         "announce[2]: expected a prefix such as \"192.168.88.0/24\", or { \"to\", \"from\" }, found a number",
         "locator: a locator is an IPv6 prefix, such as \"fd66:0:0:3::/64\"",
         "nodes[1].name: a second node of the name \"a\", first in nodes[0].name in line 9",
-        "nodes[1].colour: unknown field; known here: name, public_key, endpoints, locator, routes, pin_port, remote_id, local_id, proposals, esp, pq",
+        "nodes[1].colour: unknown field; known here: name, public_key, endpoints, locator, routes, pin_port, remote_id, local_id, proposals, esp, pq, babel",
         "nodes[2].name: names are made of the letters a to z, digits and - . _: write e.g. \"b-\"",
         "nodes[2].public_key: not an Ed25519 public key: run \"wattle pubkey FILE\" on that node and put the output here",
         "nodes[2].endpoints[0]: \"2001:db8::7\": an IPv6 address stands in brackets: write \"[2001:db8::7]:4500\"",
@@ -732,4 +739,73 @@ fn nothing_in_a_file_makes_loading_panic_or_hang() {
     }
     let loaded = load(Path::new("/dev/zero"));
     assert_eq!(loaded.report.errors[0].message, "cannot read the configuration: file too large");
+}
+
+/// What `babel` says for all, a node says for itself.
+#[test]
+fn babel_has_terms_for_all_and_for_each() {
+    let folder = Folder::new();
+    let all = r#""babel": { "rxcost": 32, "rtt_cost": 300, "rtt_max_ms": 200, "accept": ["10.0.0.0/8", { "to": "fd00::/8", "ge": 48, "le": 64 }] }"#;
+    let own = r#", "babel": { "hello_ms": 500, "rtt_max_ms": 300, "announce": [{ "to": "10.1.0.0/16", "ge": 16, "deny": true },
+        { "to": "0.0.0.0/0", "le": 32 }, { "to": "::/0", "from": "2001:db8::/32" }] }"#;
+    let plan = folder.plan(&format!("{all}, \"nodes\": [{}, {}]", node("a", 2, own), node("b", 3, "")));
+    let [a, b] = plan.peers.as_slice() else { panic!("{:?}", plan.peers) };
+    let ms = Duration::from_millis;
+    let counts = |tuning: wattle::config::plan::Tuning| {
+        (tuning.hello, tuning.rxcost, tuning.rtt_cost, tuning.rtt_min, tuning.rtt_max)
+    };
+    assert_eq!(counts(a.babel.tuning), (Some(ms(500)), 32, 300, ms(1), ms(300)));
+    assert_eq!(counts(b.babel.tuning), (None, 32, 300, ms(1), ms(200)));
+    assert_eq!((&a.babel.accept, &b.babel.announce), (&b.babel.accept, &Filter::default()));
+    let permits = |filter: &Filter, to: &str| filter.permits(&Prefix::to(to.parse().unwrap()));
+    for (to, passes) in [("10.0.0.0/8", true), ("10.1.0.0/16", false), ("fd66::/48", true), ("fd66::/65", false)] {
+        assert_eq!(permits(&a.babel.accept, to), passes, "{to}");
+    }
+    for (to, passes) in [("10.1.2.0/24", false), ("10.2.0.0/16", true), ("0.0.0.0/0", true), ("::/0", false)] {
+        assert_eq!(permits(&a.babel.announce, to), passes, "{to}");
+    }
+    let plan = folder.plan(r#""announce": ["10.7.0.0/16", { "kernel": "main", "prefixes": ["10.8.0.0/16"] }, { "kernel": 100, "prefixes": [] }]"#);
+    assert_eq!(plan.announce.len(), 1);
+    assert_eq!(plan.from_kernel.iter().map(|from| from.table).collect::<Vec<_>>(), [254, 100]);
+    assert!(
+        permits(&plan.from_kernel[0].filter, "10.8.0.0/16") && !permits(&plan.from_kernel[0].filter, "10.8.1.0/24")
+    );
+    assert!(!permits(&plan.from_kernel[1].filter, "10.8.0.0/16"));
+    for (fields, message) in [
+        (r#""babel": { "rtt_max_ms": 1 }"#, "babel.rtt_max_ms: rtt_max_ms (1) must be more than rtt_min_ms (1)"),
+        (
+            r#""babel": { "accept": ["10.0.0.1/8"] }"#,
+            "babel.accept[0]: \"10.0.0.1/8\" has bits set beyond its length: write 10.0.0.0/8",
+        ),
+        (
+            r#""babel": { "accept": [{ "to": "10.0.0.0/8", "ge": 4 }] }"#,
+            "babel.accept[0].ge: lengths 4 to 32 of 10.0.0.0/8: it takes 8 ≤ ge ≤ le ≤ 32",
+        ),
+        (
+            r#""babel": { "announce": [{ "to": "10.0.0.0/8", "from": "::/0" }] }"#,
+            "babel.announce[0].to: \"to\" and \"from\" must both be IPv4 or both be IPv6",
+        ),
+        (
+            r#""babel": { "interfaces": ["br-lan"] }"#,
+            "babel.interfaces: Babel on other interfaces is not in this version of wattle: remove this field",
+        ),
+        (
+            r#""babel": { "key": "x" }"#,
+            "babel.key: Babel's MAC authentication is not in this version of wattle: remove this field",
+        ),
+        (
+            r#""announce": [{ "kernel": 5270, "prefixes": [] }]"#,
+            "announce[0].kernel: table 5270 is wattle's own: its routes come from the mesh",
+        ),
+        (
+            r#""announce": [{ "kernel": "lan", "prefixes": [] }]"#,
+            "announce[0].kernel: expected \"main\" or the number of a routing table, found a string",
+        ),
+        (
+            r#""tun": null, "announce": [{ "kernel": "main", "prefixes": ["10.0.0.0/8"] }]"#,
+            "announce[0].kernel: a node without a TUN device only relays: nothing can be reached behind it",
+        ),
+    ] {
+        assert_eq!(folder.error(fields), message);
+    }
 }

@@ -24,7 +24,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("esp", &["wire", "crypto", "child_sa", "path"]),
     ("plane", &["esp", "fib", "wire", "crypto", "child_sa", "time", "path", "prefix"]),
     ("ike", &["wire", "crypto", "child_sa", "identity", "time", "path", "config::plan"]),
-    ("babel", &["wire", "crypto::rng", "time", "path", "prefix"]),
+    ("babel", &["wire", "crypto::rng", "config::plan", "time", "path", "prefix"]),
     (
         "node",
         &[

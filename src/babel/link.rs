@@ -1,10 +1,12 @@
 //! A link: what waits to be sent over it (RFC 8966 §3.1, §3.7).
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
+use super::acks::Acks;
 use super::neighbour::NeighbourId;
+use crate::config::plan::Terms;
 use crate::prefix::Prefix;
 use crate::time::Time;
 use crate::wire::babel::Tlv;
@@ -13,11 +15,15 @@ pub(super) struct Link {
     pub(super) address: Ipv6Addr,
     /// The largest UDP payload.
     pub(super) limit: usize,
+    pub(super) terms: Terms,
+    /// What was told before it was forbidden, and is taken back when it is asked for.
+    pub(super) withdrawn: BTreeSet<Prefix>,
     pub(super) neighbours: Vec<NeighbourId>,
     pub(super) hello: Greeting,
     /// Says once that nothing we announced earlier holds any more.
     pub(super) reset: bool,
     pub(super) triggered: Triggered,
+    pub(super) acks: Acks,
     pub(super) dump: Dump,
     pub(super) unicast: VecDeque<(Ipv6Addr, Tlv)>,
 }
@@ -29,10 +35,13 @@ impl Link {
             address,
             // RFC 8966 §4: 40 octets of IPv6 and 8 of UDP; a node takes 512 whatever the MTU.
             limit: usize::from(mtu.saturating_sub(48)).max(512),
+            terms: Terms::default(),
+            withdrawn: BTreeSet::new(),
             neighbours: Vec::new(),
-            hello: Greeting { seqno, at: Some(now), last: None, repeats: repeats(now) },
+            hello: Greeting { seqno, at: Some(now), last: None, regular: None, repeats: repeats(now) },
             reset: true,
             triggered: Triggered::default(),
+            acks: Acks::new(seqno),
             dump: Dump::default(),
             unicast: VecDeque::new(),
         }
@@ -72,13 +81,15 @@ pub(super) struct Greeting {
     pub(super) seqno: u16,
     pub(super) at: Option<Time>,
     pub(super) last: Option<Time>,
+    /// The next one of a link with an interval of its own.
+    pub(super) regular: Option<Time>,
     /// More to come: what is said first on a new tunnel is often lost, because the other end is not ready.
     repeats: [Option<Time>; 2],
 }
 
 impl Greeting {
     pub(super) fn next(&self) -> Option<Time> {
-        self.repeats.into_iter().chain([self.at]).flatten().min()
+        self.repeats.into_iter().chain([self.at, self.regular]).flatten().min()
     }
 
     /// Now, and twice more.
@@ -112,8 +123,9 @@ pub(super) struct Triggered {
     pub(super) at: Option<Time>,
     /// Still to be sent in this round, and how often in all.
     pub(super) now: BTreeMap<Prefix, u8>,
-    /// To be sent again in the next round.
-    again: BTreeMap<Prefix, u8>,
+    /// To be sent again in the next round, unless all have acknowledged the packet of this number.
+    again: BTreeMap<Prefix, (u8, Option<u16>)>,
+    in_round: bool,
 }
 
 impl Triggered {
@@ -122,24 +134,48 @@ impl Triggered {
         if self.now.len() + self.again.len() >= MAX_TRIGGERED {
             return self.now.contains_key(&prefix) || self.again.contains_key(&prefix);
         }
-        let copies = self.again.remove(&prefix).unwrap_or(0).max(copies);
+        let copies = self.again.remove(&prefix).map_or(0, |(copies, _)| copies).max(copies);
         let entry = self.now.entry(prefix).or_insert(copies);
         *entry = copies.max(*entry);
         self.at = Some(self.at.map_or(at, |earlier| earlier.min(at)));
         true
     }
 
-    /// The prefix was sent.
-    pub(super) fn sent(&mut self, prefix: Prefix) {
+    /// What is due again joins what is new; a round of several packets begins with the first.
+    pub(super) fn begin_round(&mut self) {
+        if std::mem::replace(&mut self.in_round, true) {
+            return;
+        }
+        for (prefix, (copies, _)) in std::mem::take(&mut self.again) {
+            let entry = self.now.entry(prefix).or_insert(copies);
+            *entry = copies.max(*entry);
+        }
+    }
+
+    /// Whether something of this round is sent more than once, so that an acknowledgement would spare the others.
+    pub(super) fn repeats(&self) -> bool {
+        self.now.values().any(|copies| *copies > 1)
+    }
+
+    /// The prefix was sent, in a packet whose acknowledgements were asked for under this number.
+    pub(super) fn sent(&mut self, prefix: Prefix, opaque: Option<u16>) {
         if let Some(copies @ 2..) = self.now.remove(&prefix) {
-            self.again.insert(prefix, copies - 1);
+            self.again.insert(prefix, (copies - 1, opaque));
+        }
+    }
+
+    /// Everybody has what was sent under this number; what changed since then was sent under another one.
+    pub(super) fn acknowledged(&mut self, opaque: u16) {
+        self.again.retain(|_, (_, sent)| *sent != Some(opaque));
+        if self.now.is_empty() && self.again.is_empty() {
+            self.at = None;
         }
     }
 
     /// Everything of this round was sent.
     pub(super) fn end_round(&mut self, now: Time) {
-        self.now = std::mem::take(&mut self.again);
-        self.at = (!self.now.is_empty()).then(|| now + REPEAT);
+        self.in_round = false;
+        self.at = (!self.again.is_empty()).then(|| now + REPEAT);
     }
 
     pub(super) fn clear(&mut self) {
@@ -198,7 +234,7 @@ impl Dump {
 /// Of the Hellos that follow the first.
 const REPEATS: [Duration; 2] = [Duration::from_millis(500), Duration::from_millis(1500)];
 /// Time between the copies of an urgent update.
-const REPEAT: Duration = Duration::from_millis(400);
+pub(super) const REPEAT: Duration = Duration::from_millis(400);
 /// More changes at once than this are told by a dump.
 const MAX_TRIGGERED: usize = 512;
 const MAX_UNICAST: usize = 256;

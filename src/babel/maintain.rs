@@ -112,7 +112,9 @@ impl Speaker {
     fn greet_everyone(&mut self, now: Time) {
         let gap = self.intervals.dump_gap();
         for (index, link) in (0..UPDATE_TICKS).cycle().zip(self.links.values_mut()) {
-            link.hello.at = Some(now);
+            if link.terms.tuning.hello.is_none() {
+                link.hello.at = Some(now);
+            }
             // The links take turns with their full updates.
             if (self.ticks + index).is_multiple_of(UPDATE_TICKS) {
                 link.dump.want(now, gap);

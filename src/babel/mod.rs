@@ -1,6 +1,7 @@
 //! The Babel routing protocol (RFC 8966) with RTT metrics (RFC 9616), source-specific routes (RFC 9079) and IPv4 routes over
 //! IPv6 next hops (RFC 9229). Every tunnel is a point-to-point Babel link.
 
+mod acks;
 mod cost;
 mod hello;
 mod link;
@@ -15,6 +16,7 @@ mod seqno;
 mod smooth;
 mod source;
 pub mod speaker;
+mod terms;
 mod transmit;
 
 pub use speaker::Speaker;

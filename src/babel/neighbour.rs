@@ -3,9 +3,9 @@
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
-use super::cost::{RXCOST, link_cost};
 use super::hello::History;
 use super::rtt::Rtt;
+use crate::config::plan::Tuning;
 use crate::path::LinkId;
 use crate::time::Time;
 use crate::wire::babel::{Hello, INFINITY};
@@ -19,6 +19,7 @@ pub(super) struct Neighbour {
     pub(super) address: Ipv6Addr,
     pub(super) since: Time,
     pub(super) rtt: Rtt,
+    pub(super) tuning: Tuning,
     /// The cost that the metrics of its routes were made with.
     pub(super) cost: u16,
     pub(super) txcost: u16,
@@ -39,12 +40,13 @@ pub(super) struct Neighbour {
 }
 
 impl Neighbour {
-    pub(super) fn new(now: Time, link: LinkId, address: Ipv6Addr) -> Neighbour {
+    pub(super) fn new(now: Time, link: LinkId, address: Ipv6Addr, tuning: Tuning) -> Neighbour {
         Neighbour {
             link,
             address,
             since: now,
             rtt: Rtt::default(),
+            tuning,
             cost: INFINITY,
             txcost: INFINITY,
             last_hello: None,
@@ -101,7 +103,7 @@ impl Neighbour {
 
     /// The cost of receiving from it, as our IHUs say.
     pub(super) fn rxcost(&self) -> u16 {
-        if self.heard { RXCOST } else { INFINITY }
+        if self.heard { self.tuning.rxcost } else { INFINITY }
     }
 
     /// (received, expected) of the kind of Hello that it sends.
@@ -116,7 +118,7 @@ impl Neighbour {
             return INFINITY;
         }
         let (received, expected) = self.delivery();
-        link_cost(self.rtt.smoothed(now), received, expected, self.txcost)
+        self.tuning.link_cost(self.rtt.smoothed(now), received, expected, self.txcost)
     }
 
     fn judge(&mut self) {
@@ -146,7 +148,7 @@ mod tests {
     }
 
     fn neighbour() -> Neighbour {
-        Neighbour::new(at(0), LinkId(1), Ipv6Addr::LOCALHOST)
+        Neighbour::new(at(0), LinkId(1), Ipv6Addr::LOCALHOST, Tuning::default())
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use log::{info, warn};
 
+use super::link::Link;
 use super::neighbour::{Neighbour, NeighbourId, centiseconds};
 use super::route::{Candidate, half_life};
 use super::select::Urgency;
@@ -46,12 +47,24 @@ impl Speaker {
         // Whoever has not sent a Hello is no neighbour, and nothing can be sent back over a link of unknown quality.
         let Some(id) = packet.id else { return self.count("babel before a hello") };
         match tlv {
-            Tlv::Hello(_) | Tlv::Ack { .. } => {}
+            Tlv::Hello(_) => {}
             Tlv::AckRequest { opaque, .. } => self.tell(id, Tlv::Ack { opaque }),
+            Tlv::Ack { opaque } => {
+                if let Some(link) = self.links.get_mut(&packet.link)
+                    && link.acks.received(id, opaque)
+                {
+                    link.triggered.acknowledged(opaque);
+                }
+            }
             Tlv::Ihu(ihu) => self.ihu(now, packet, id, &ihu),
             Tlv::Update(update) => self.update(now, id, &update),
             Tlv::RouteRequest { prefix: Some(prefix) } => {
-                self.trigger(now, prefix, Urgency::Answer, Some(packet.link));
+                if self.links.get(&packet.link).is_some_and(|link| link.terms.announce.permits(&prefix)) {
+                    self.trigger(now, prefix, Urgency::Answer, Some(packet.link));
+                } else {
+                    // RFC 8966 §3.8.1.1: no route is an answer too, and the neighbour has named the prefix itself.
+                    self.tell(id, Tlv::Update(self.retraction(Some(prefix))));
+                }
             }
             Tlv::RouteRequest { prefix: None } => {
                 let gap = self.intervals.dump_gap();
@@ -127,6 +140,10 @@ impl Speaker {
             Some(origin) if origin.router_id == self.router_id => {
                 self.retract(now, prefix, |neighbour| neighbour == id);
             }
+            Some(_) if !self.accepts(id, &prefix) => {
+                self.count("babel filtered");
+                self.retract(now, prefix, |neighbour| neighbour == id);
+            }
             Some(origin) => self.route(now, id, prefix, &origin, update),
         }
     }
@@ -190,7 +207,8 @@ impl Speaker {
 
     /// A new neighbour. A tunnel has one, which may come back under another address; the others must be silent by then.
     fn meet(&mut self, now: Time, link: LinkId, address: Ipv6Addr) -> Option<NeighbourId> {
-        let neighbours = &self.links.get(&link)?.neighbours;
+        let Link { neighbours, terms, .. } = self.links.get(&link)?;
+        let tuning = terms.tuning;
         if neighbours.len() >= MAX_NEIGHBOURS {
             let silent = |id: &&NeighbourId| self.neighbours.get(id).is_none_or(|peer| peer.rxcost() == INFINITY);
             let stale = *neighbours.iter().find(silent)?;
@@ -198,7 +216,7 @@ impl Speaker {
         }
         let id = NeighbourId(self.next_neighbour);
         self.next_neighbour = self.next_neighbour.checked_add(1)?;
-        self.neighbours.insert(id, Neighbour::new(now, link, address));
+        self.neighbours.insert(id, Neighbour::new(now, link, address, tuning));
         self.links.get_mut(&link)?.neighbours.push(id);
         info!("babel: new neighbour {address} on link {}", link.0);
         Some(id)

@@ -192,4 +192,5 @@ const SMALL: u16 = 32;
 const URGENT: Duration = Duration::from_millis(150);
 const NORMAL: Duration = Duration::from_secs(1);
 const ANSWER: Duration = Duration::from_millis(40);
-const COPIES: u8 = 3;
+/// RFC 8966 §3.7.2 allows five, of which acknowledgements spare all but the first.
+const COPIES: u8 = 5;

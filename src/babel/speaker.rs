@@ -319,11 +319,13 @@ impl Speaker {
     }
 
     pub(super) fn next_tick(&mut self, now: Time) {
-        // RFC 8966 §3.1: jitter, to the short side, for the interval is a promise.
-        let hello = self.intervals.hello;
-        let jitter = u32::try_from((hello / 8).as_micros()).unwrap_or(0);
-        let early = Duration::from_micros(u64::from(self.rng.below(jitter)));
-        self.tick = now + hello.saturating_sub(early);
+        self.tick = now + self.jittered(self.intervals.hello);
+    }
+
+    /// RFC 8966 §3.1: jitter, to the short side, for the interval is a promise.
+    pub(super) fn jittered(&mut self, interval: Duration) -> Duration {
+        let jitter = u32::try_from((interval / 8).as_micros()).unwrap_or(0);
+        interval.saturating_sub(Duration::from_micros(u64::from(self.rng.below(jitter))))
     }
 
     pub(super) fn rearm(&mut self) {
@@ -450,10 +452,6 @@ pub(super) struct Intervals {
 }
 
 impl Intervals {
-    pub(super) fn ihu(self) -> Duration {
-        self.hello * 3
-    }
-
     pub(super) fn update(self) -> Duration {
         self.hello * UPDATE_TICKS
     }

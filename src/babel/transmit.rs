@@ -3,7 +3,8 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use super::link::Link;
+use super::link::{Link, REPEAT};
+use super::neighbour::NeighbourId;
 use super::route::Via;
 use super::source::Distance;
 use super::speaker::{Speaker, Transmit};
@@ -61,30 +62,50 @@ impl Speaker {
     fn hello_and_ihus(&mut self, now: Time, link: &mut Link, packet: &mut Packet) {
         // Also an early one promises the next: one marked as unscheduled (interval 0) counts as missed in BIRD a moment later,
         // so that answering its "I do not hear you" with such Hellos kept it deaf for ever.
-        let interval = centiseconds(self.intervals.hello);
+        let every = link.terms.tuning.hello.unwrap_or(self.intervals.hello);
+        let interval = centiseconds(every);
         let hello = Hello { unicast: false, seqno: link.hello.seqno, interval, stamp: Some(now.stamp()) };
         link.hello.sent(now);
+        link.hello.regular = link.terms.tuning.hello.map(|_| now + self.jittered(every));
         let _ = packet.push(&Tlv::Hello(hello));
         for peer in link.neighbours.iter().filter_map(|id| self.neighbours.get(id)) {
             let _ = packet.push(&Tlv::Ihu(Ihu {
                 address: Some(IpAddr::V6(peer.address)),
                 rxcost: peer.rxcost(),
-                interval: centiseconds(self.intervals.ihu()),
+                interval: centiseconds(every * 3),
                 stamps: peer.rtt.echo(now),
             }));
         }
     }
 
     fn triggered_updates(&mut self, now: Time, id: LinkId, link: &mut Link, packet: &mut Packet) {
+        link.triggered.begin_round();
+        let opaque = self.ask_for_acks(link, packet);
         while let Some((&prefix, _)) = link.triggered.now.first_key_value() {
+            let hidden = !link.terms.announce.permits(&prefix) && !link.withdrawn.contains(&prefix);
             let update = self.announcement(id, link, prefix).unwrap_or_else(|| self.retraction(Some(prefix)));
+            if hidden {
+                // Nobody there ever heard of it.
+                link.triggered.now.remove(&prefix);
+                continue;
+            }
             if !packet.push(&Tlv::Update(update.clone())) {
                 return;
             }
             self.announced(now, &update);
-            link.triggered.sent(prefix);
+            link.triggered.sent(prefix, opaque);
         }
         link.triggered.end_round(now);
+    }
+
+    /// RFC 8966 §3.7.2: what must not be lost is acknowledged, or else sent again. Only those are asked who can answer.
+    fn ask_for_acks(&self, link: &mut Link, packet: &mut Packet) -> Option<u16> {
+        if !link.triggered.repeats() {
+            return None;
+        }
+        let hears = |id: &&NeighbourId| self.neighbours.get(id).is_some_and(|peer| peer.cost < INFINITY);
+        let opaque = link.acks.ask(link.neighbours.iter().filter(hears).copied().collect())?;
+        packet.push(&Tlv::AckRequest { opaque, interval: centiseconds(REPEAT) }).then_some(opaque)
     }
 
     fn dump(&mut self, now: Time, id: LinkId, link: &mut Link, packet: &mut Packet) {
@@ -94,7 +115,9 @@ impl Speaker {
         let mut cursor = link.dump.cursor;
         while let Some(prefix) = self.prefix_after(cursor) {
             let update = match self.announcement(id, link, prefix) {
-                None if self.was_announced(now, prefix) => Some(self.retraction(Some(prefix))),
+                None if link.terms.announce.permits(&prefix) && self.was_announced(now, prefix) => {
+                    Some(self.retraction(Some(prefix)))
+                }
                 other => other,
             };
             if let Some(update) = update {
@@ -111,7 +134,7 @@ impl Speaker {
 
     /// The finite update for a prefix on a link, if there is anything to announce.
     fn announcement(&self, id: LinkId, link: &Link, prefix: Prefix) -> Option<Update> {
-        let destination = self.table.get(&prefix)?;
+        let destination = self.table.get(&prefix).filter(|_| link.terms.announce.permits(&prefix))?;
         let (router_id, seqno, metric) = match destination.chosen?.via {
             Via::Own(own) => (self.router_id, self.seqno, own.metric()),
             Via::Neighbour(neighbour) => {
@@ -154,7 +177,7 @@ impl Speaker {
         }
     }
 
-    fn retraction(&self, prefix: Option<Prefix>) -> Update {
+    pub(super) fn retraction(&self, prefix: Option<Prefix>) -> Update {
         let interval = centiseconds(self.intervals.update());
         Update { prefix, interval, seqno: self.seqno, metric: INFINITY, origin: None }
     }

@@ -9,13 +9,14 @@ use ipnet::IpNet;
 
 use super::file::{At, File, Node};
 use super::json::quoted;
-use super::plan::{Babel, Kernel, Plan, Rekey, Tun};
+use super::plan::{Babel, Kernel, Plan, Rekey, Terms, Tun};
 use super::report::{Place, Report};
 use super::suggest::did_you_mean;
 use crate::crypto::sign::PrivateKey;
 use crate::offload::{Offload, Switch};
 use crate::prefix::Prefix;
 
+mod babel;
 mod nodes;
 mod prefixes;
 pub mod suites;
@@ -40,11 +41,12 @@ pub fn check(input: Input, report: &mut Report) -> Option<Plan> {
     let listen = listen(file.listen.as_ref(), report);
     let (tun, addresses) = tun(file.tun.as_ref(), report);
     let announce = prefixes::prefixes(&file.announce, report);
+    let behind = announce.first().map(|at| &at.place).or(file.from_kernel.first().map(|text| &text.table.place));
     if tun.is_none()
-        && let Some(first) = announce.first()
+        && let Some(place) = behind
     {
         let message = "a node without a TUN device only relays: nothing can be reached behind it";
-        report.error(&first.place, message);
+        report.error(place, message);
     }
     for prefix in &announce {
         if let Some(own) = addresses.iter().find(|own| Prefix::to(own.value) == prefix.value) {
@@ -61,12 +63,15 @@ pub fn check(input: Input, report: &mut Report) -> Option<Plan> {
         addresses: &addresses,
         announce: &announce,
         locator: locator.zip(file.locator.as_ref().map(|text| &text.place)),
+        terms: babel::terms(&file.babel, &Terms::default(), report),
     };
     let peers = nodes::peers(file.nodes.as_deref().unwrap_or_default(), registry.as_deref(), &own, report);
     let suites = level.suites(None, hardware_aes);
-    let babel = file.hello_ms.as_ref().map_or(Babel::default(), |at| hello(at, report));
+    let hello = file.babel.hello_ms.as_ref();
+    let babel = hello.map_or(Babel::default(), |at| Babel { hello_interval: babel::hello(at, report) });
     let rekey = rekey(&file);
     let kernel = kernel(&file, report);
+    let from_kernel = babel::from_kernel(&file.from_kernel, kernel.table, report);
     let offload = Offload {
         tun: switch(file.offload.tun.as_ref(), report),
         udp_gso: switch(file.offload.udp_gso.as_ref(), report),
@@ -81,7 +86,7 @@ pub fn check(input: Input, report: &mut Report) -> Option<Plan> {
     if !report.errors.is_empty() {
         return None;
     }
-    if tun.as_ref().is_some_and(|tun| tun.addresses.is_empty()) && announce.is_empty() {
+    if tun.as_ref().is_some_and(|tun| tun.addresses.is_empty()) && behind.is_none() {
         report.warning(&place, "no tun.addresses and nothing to announce: nobody can reach this node");
     }
     if peers.is_empty() {
@@ -93,6 +98,7 @@ pub fn check(input: Input, report: &mut Report) -> Option<Plan> {
         listen,
         tun,
         announce: announce.into_iter().map(|at| at.value).collect(),
+        from_kernel,
         locator,
         peers,
         suites,
@@ -181,14 +187,6 @@ fn interface_problem(name: &str) -> Option<&'static str> {
         _ if name.contains(odd) => Some("names of interfaces have no blanks and none of / : %"),
         _ => None,
     }
-}
-
-fn hello(at: &At<u64>, report: &mut Report) -> Babel {
-    // Babel's intervals count centiseconds (RFC 8966 §4.6.5).
-    if !at.value.is_multiple_of(10) {
-        report.error(&at.place, format!("hello_ms counts in steps of 10: write {}", at.value / 10 * 10));
-    }
-    Babel { hello_interval: Duration::from_millis(at.value) }
 }
 
 fn rekey(file: &File) -> Rekey {

@@ -8,6 +8,9 @@ use std::ops::RangeInclusive;
 use super::json::{Kind, Value, quoted};
 use super::report::{Place, Report};
 use super::suggest::{did_you_mean, nearest};
+pub use babel::{FromKernel, RuleText, Terms};
+
+mod babel;
 
 /// A value and where it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,11 +28,12 @@ pub struct File {
     /// The inner `None`: `null`, a node that only relays.
     pub tun: Option<At<Option<Tun>>>,
     pub announce: Vec<At<PrefixText>>,
+    pub from_kernel: Vec<FromKernel>,
     pub locator: Option<At<String>>,
     pub nodes: Option<Vec<Node>>,
     pub registry: Option<At<String>>,
+    pub babel: Terms,
     pub suites: SuitesText,
-    pub hello_ms: Option<At<u64>>,
     pub child_s: Option<At<u64>>,
     pub child_mb: Option<At<u64>>,
     pub ike_s: Option<At<u64>>,
@@ -74,6 +78,7 @@ pub struct Node {
     pub locator: Option<At<String>>,
     pub routes: Vec<At<PrefixText>>,
     pub pin_port: bool,
+    pub babel: Terms,
     pub remote_id: Option<At<String>>,
     pub local_id: Option<At<String>>,
     pub suites: SuitesText,
@@ -91,8 +96,10 @@ pub const FIELDS: &[(&str, &[&str])] = &[
     ("the configuration", TOP),
     ("tun", TUN),
     ("announce[], nodes[].routes[]", PREFIX),
+    ("announce[] that follows the kernel", FROM_KERNEL),
     ("nodes[]", NODE),
-    ("babel", BABEL),
+    ("babel, nodes[].babel", TERMS),
+    ("accept[], announce[], prefixes[]", RULE),
     ("rekey", REKEY),
     ("kernel", KERNEL),
     ("offload", OFFLOAD),
@@ -104,7 +111,7 @@ pub fn decode(root: &Value, file: &str, report: &mut Report) -> File {
     let place = Place { position: Some(root.position), ..Place::file(file) };
     let Some(top) = decoder.object(root, place, TOP, &["name", "private_key"]) else { return File::default() };
     let d = &mut decoder;
-    let babel = d.section(&top, "babel", BABEL);
+    let mut from_kernel = Vec::new();
     let rekey = d.section(&top, "rekey", REKEY);
     let kernel = d.section(&top, "kernel", KERNEL);
     let offload = d.section(&top, "offload", OFFLOAD);
@@ -113,12 +120,21 @@ pub fn decode(root: &Value, file: &str, report: &mut Report) -> File {
         private_key: d.string(&top, "private_key"),
         listen: d.list(&top, "listen", Decoder::port),
         tun: d.tun(&top),
-        announce: d.list(&top, "announce", Decoder::prefix).map_or(Vec::new(), |list| list.value),
+        announce: d
+            .list(&top, "announce", |d, value, place| {
+                if !Decoder::follows_kernel(value) {
+                    return d.prefix(value, place);
+                }
+                from_kernel.extend(d.from_kernel(value, place));
+                None
+            })
+            .map_or(Vec::new(), |list| list.value),
+        from_kernel,
         locator: d.string(&top, "locator"),
         nodes: d.nodes(&top),
         registry: d.string(&top, "registry"),
+        babel: d.terms(&top),
         suites: d.suites(&top),
-        hello_ms: babel.as_ref().and_then(|o| d.integer(o, "hello_ms", 100..=60_000)),
         // Below ten seconds an SA would hardly stand before its successor is due.
         child_s: rekey.as_ref().and_then(|o| d.integer(o, "child_s", 10..=604_800)),
         child_mb: rekey.as_ref().and_then(|o| d.integer(o, "child_mb", 1..=1_000_000_000)),
@@ -208,6 +224,9 @@ impl Decoder<'_> {
         let hint = did_you_mean(key, known.iter().copied());
         let message = if key == "steer" {
             "steering by SRv6 is not in this version of wattle: remove this field".to_owned()
+        } else if known == TERMS && matches!(key, "interfaces" | "key" | "keys" | "mac") {
+            let what = if key == "interfaces" { "Babel on other interfaces" } else { "Babel's MAC authentication" };
+            format!("{what} is not in this version of wattle: remove this field")
         } else if hint.is_empty() {
             // Every object may be described; what it is made of is of more use.
             let known: Vec<&str> = known.iter().copied().filter(|field| *field != "description").collect();
@@ -350,6 +369,7 @@ impl Decoder<'_> {
             locator: self.string(&object, "locator"),
             routes: self.list(&object, "routes", Self::prefix).map_or(Vec::new(), |list| list.value),
             pin_port: self.boolean(&object, "pin_port").unwrap_or(false),
+            babel: self.terms(&object),
             remote_id: self.string(&object, "remote_id"),
             local_id: self.string(&object, "local_id"),
             suites: self.suites(&object),
@@ -392,9 +412,13 @@ const NODE: &[&str] = &[
     "proposals",
     "esp",
     "pq",
+    "babel",
     "description",
 ];
-const BABEL: &[&str] = &["hello_ms", "description"];
+const FROM_KERNEL: &[&str] = &["kernel", "prefixes", "description"];
+const TERMS: &[&str] =
+    &["hello_ms", "rxcost", "rtt_cost", "rtt_min_ms", "rtt_max_ms", "accept", "announce", "description"];
+const RULE: &[&str] = &["to", "from", "ge", "le", "deny", "description"];
 const REKEY: &[&str] = &["child_s", "child_mb", "ike_s", "description"];
 const KERNEL: &[&str] = &["table", "mark", "rule", "description"];
 const OFFLOAD: &[&str] = &["tun", "udp_gso", "udp_gro", "description"];

@@ -13,6 +13,9 @@ use crate::crypto::sign::{PrivateKey, PublicKey};
 use crate::identity::Identity;
 use crate::offload::Offload;
 use crate::prefix::Prefix;
+pub use routing::{Filter, FromKernel, Rule, Terms, Tuning};
+
+mod routing;
 
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -25,6 +28,7 @@ pub struct Plan {
     pub tun: Option<Tun>,
     /// Prefixes behind this node; the addresses of the TUN device are announced too and are not listed here.
     pub announce: Vec<Prefix>,
+    pub from_kernel: Vec<FromKernel>,
     pub locator: Option<Ipv6Net>,
     pub peers: Vec<Peer>,
     /// Of the node as a whole: what a peer has unless its entry says otherwise.
@@ -57,6 +61,7 @@ pub struct Peer {
     pub routes: Vec<Prefix>,
     /// Never redial from another source port (a firewall lets only the listening port through).
     pub pin_port: bool,
+    pub babel: Terms,
     /// Who it says it is, and who we say we are to it.
     pub remote_id: Identity,
     pub local_id: Identity,

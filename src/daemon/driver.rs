@@ -25,6 +25,7 @@ use crate::config::plan::Plan;
 use crate::node::{Node, Output};
 use crate::os::kernel::Kernel;
 use crate::os::resolve::Resolver;
+use crate::os::routes::Routes;
 use crate::os::signals::{Signal, Signals};
 use crate::os::tun::{self, Frame, Tun};
 use crate::os::udp::{Batch, Udp};
@@ -55,6 +56,8 @@ struct Driver<'a> {
     node: &'a RefCell<Node>,
     clock: Clock,
     system: System,
+    /// The kernel's routes, while some are to be announced.
+    routes: Option<Routes>,
     executor: &'a LocalExecutor<'static>,
     trouble: Trouble,
     /// Names that are being resolved.
@@ -99,6 +102,7 @@ pub(super) async fn drive(
         node: &node,
         clock,
         system,
+        routes: None,
         executor: &executor,
         trouble: Trouble::default(),
         asking: BTreeSet::new(),
@@ -142,6 +146,7 @@ pub(super) async fn drive(
 
 impl Driver<'_> {
     async fn run(&mut self) {
+        self.follow_routes();
         self.drain();
         while !self.terminated {
             self.timers();
@@ -166,6 +171,7 @@ impl Driver<'_> {
         if let Some(kernel) = &mut self.system.kernel {
             kernel.repair(Clock::instant());
         }
+        self.read_routes();
         if self.reopen.is_some_and(|(at, _)| at <= Clock::instant()) {
             self.reopen_tun();
         }
@@ -214,7 +220,31 @@ impl Driver<'_> {
 
     fn after_reload(&mut self) {
         self.lookout.set(self.reloader.files());
+        self.follow_routes();
         self.drain();
+    }
+
+    /// Looks at the kernel's routes from now on, if they are to be announced, and not otherwise.
+    fn follow_routes(&mut self) {
+        let wanted = self.node.borrow().followed_tables().next().is_some();
+        self.routes = None;
+        if wanted {
+            let opened = Routes::open(Clock::instant()).inspect_err(|error| {
+                log::warn!("cannot follow the kernel's routes: {}; none of them is announced", words(error));
+            });
+            self.routes = opened.ok();
+        }
+    }
+
+    fn read_routes(&mut self) {
+        let Some(routes) = &mut self.routes else { return };
+        let tables: Vec<u32> = self.node.borrow().followed_tables().collect();
+        let own = self.system.tun.as_ref().map(Tun::index);
+        if let Some(found) = routes.take_due(Clock::instant(), &tables, own) {
+            let found = found.into_iter().map(|route| (route.table, route.prefix)).collect();
+            self.node.borrow_mut().handle_kernel_routes(self.clock.now(), found);
+            self.drain();
+        }
     }
 
     fn take_datagrams(&mut self) {
@@ -425,7 +455,9 @@ impl Driver<'_> {
         let node = self.node.borrow().poll_timeout().and_then(|(at, _)| self.clock.at(at));
         let kernel = self.system.kernel.as_ref().and_then(Kernel::deadline);
         let reopen = self.reopen.map(|(at, _)| at);
-        [node, kernel, reopen, self.lookout.deadline(), self.system.uplink.deadline()].into_iter().flatten().min()
+        let routes = self.routes.as_ref().and_then(Routes::deadline);
+        let others = [self.lookout.deadline(), self.system.uplink.deadline()];
+        [node, kernel, reopen, routes].into_iter().chain(others).flatten().min()
     }
 
     /// Learns what is ready; waits for it, or for the deadline, unless there is more to do anyway.
@@ -447,6 +479,7 @@ impl Driver<'_> {
             ready = true;
         }
         ready |= self.lookout.poll(context);
+        ready |= self.routes.as_mut().is_some_and(|routes| routes.poll(context, Clock::instant()));
         ready |= self.system.uplink.poll(context, Clock::instant());
         while let Poll::Ready(Some(())) = self.commanded.as_mut().poll_next(context) {
             self.after_reload();

@@ -6,8 +6,9 @@
 //! 3. Sleep until [`Node::poll_timeout`], or an input; call [`Node::handle_timeout`] when the time has come.
 //!
 //! Rooms: `dial` (when a peer is tried), `link` (one tunnel), `sessions` (what IKE reports), `moves` (addresses that change), `upkeep` (timers of links),
-//! `tables` (Fib and kernel routes), `snapshot` (what a person sees), `reload` (a new plan), `ident` (derived names).
+//! `tables` (Fib and kernel routes), `announce` (what we originate), `snapshot` (what a person sees), `reload` (a new plan), `ident` (derived names).
 
+mod announce;
 mod dial;
 mod ident;
 mod link;
@@ -90,6 +91,8 @@ pub struct Node {
     /// The local ports, as far as known.
     ports: BTreeMap<SocketId, u16>,
     kernel_routes: BTreeSet<Prefix>,
+    /// What others have put into the tables that we were told to follow.
+    foreign_routes: Vec<(u32, Prefix)>,
     refusals: Refusals,
     /// Send errors by the system's word for them.
     send_errors: BTreeMap<String, u64>,
@@ -125,10 +128,9 @@ impl Node {
             router_id: ident::router_id(&own_key),
             hello_interval: plan.babel.hello_interval,
         };
-        let mut babel = Speaker::new(settings, rng.fork(), now);
+        let babel = Speaker::new(settings, rng.fork(), now);
         let mut plane = Plane::new(plan.tun.as_ref().map_or(RELAY_MTU, |tun| tun.mtu));
         let addresses: Vec<IpAddr> = plan.tun.iter().flat_map(|tun| &tun.addresses).map(ipnet::IpNet::addr).collect();
-        babel.announce(now, own_prefixes(&plan));
         plane.set_addresses(addresses);
         plane.set_tun(plan.tun.is_some());
 
@@ -155,6 +157,7 @@ impl Node {
             opening: BTreeMap::new(),
             ports,
             kernel_routes: BTreeSet::new(),
+            foreign_routes: Vec::new(),
             refusals: Refusals::default(),
             send_errors: BTreeMap::new(),
             rate: Rate::default(),
@@ -163,6 +166,7 @@ impl Node {
             tables_built: 0,
             plan,
         };
+        node.announce(now);
         node.add_dialled_links(now);
         node.settle(now);
         node
@@ -400,9 +404,3 @@ impl Node {
 const BABEL_PORT: u16 = 6696;
 /// CS6, network control.
 const BABEL_CLASS: u8 = 0xc0;
-
-/// What this node originates: its own addresses, and the prefixes behind it.
-fn own_prefixes(plan: &Plan) -> Vec<Prefix> {
-    let addresses = plan.tun.iter().flat_map(|tun| &tun.addresses).map(ipnet::IpNet::addr);
-    addresses.map(Prefix::host).chain(plan.announce.iter().copied()).collect()
-}

@@ -8,9 +8,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::Node;
 use super::dial::Dial;
 use super::link::{LINE, Link, clipped};
-use super::{Node, own_prefixes};
 use crate::config::plan::{Endpoint, Peer, Plan};
 use crate::path::{PeerId, SocketId};
 use crate::time::Time;
@@ -64,9 +64,10 @@ impl Node {
     pub fn reload(&mut self, now: Time, plan: Plan) -> Reloaded {
         let mut done = Reloaded { needs_restart: self.needs_restart(&plan), ..Reloaded::default() };
         self.change_peers(now, &plan.peers, &mut done);
-        if self.plan.announce != plan.announce {
+        if self.plan.announce != plan.announce || self.plan.from_kernel != plan.from_kernel {
             self.plan.announce = plan.announce;
-            self.babel.announce(now, own_prefixes(&self.plan));
+            self.plan.from_kernel = plan.from_kernel;
+            self.announce(now);
             done.announce = true;
         }
         if self.plan.suites != plan.suites {
@@ -156,6 +157,9 @@ impl Node {
             }
         }
         let routes_differ = old.routes != new.routes;
+        for link in self.links.ids(|link| link.peer == id && link.in_babel) {
+            self.babel.set_terms(now, link, &new.babel);
+        }
         self.ike.know(id, (&new).into());
         self.peers.replace(id, new);
         let mut first = now;

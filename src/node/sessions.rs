@@ -361,6 +361,7 @@ impl Node {
         if routes.is_empty() {
             let mtu = self.plan.tun.as_ref().map_or(super::RELAY_MTU, |tun| tun.mtu);
             self.babel.link_up(now, id, link.address, mtu);
+            self.babel.set_terms(now, id, &self.peers[link.peer].babel);
         } else {
             self.babel.set_static(now, id, routes.clone());
         }

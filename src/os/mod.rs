@@ -8,6 +8,7 @@ pub mod kernel;
 pub mod netlink;
 pub mod netns;
 pub mod resolve;
+pub mod routes;
 pub mod signals;
 mod sys;
 pub mod tun;

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::wire::Wire;
 use super::world::World;
-use crate::config::plan::{Babel, Endpoint, Host, Kernel, Peer, Plan, Rekey, Suites, Tun};
+use crate::config::plan::{Babel, Endpoint, Host, Kernel, Peer, Plan, Rekey, Suites, Terms, Tun};
 use crate::crypto::sign::PrivateKey;
 use crate::identity::Identity;
 use crate::offload::Offload;
@@ -77,6 +77,7 @@ impl Mesh {
                     locator: None,
                     routes: Vec::new(),
                     pin_port: false,
+                    babel: Terms::default(),
                     remote_id: Identity::fqdn(&format!("n{other}")),
                     local_id: Identity::fqdn(&format!("n{host}")),
                     suites: Suites::default_for(true),
@@ -92,6 +93,7 @@ impl Mesh {
                     addresses: vec![address4(host).into(), address6(host).into()],
                 }),
                 announce: Vec::new(),
+                from_kernel: Vec::new(),
                 locator: None,
                 peers,
                 suites: Suites::default_for(true),

@@ -5,4 +5,6 @@
 mod graphs;
 mod net;
 mod one;
+mod scale;
 mod stories;
+mod terms;

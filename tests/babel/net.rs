@@ -1,7 +1,7 @@
 //! A network of speakers on virtual time: wires with delay, jitter and loss. After every event no prefix may be forwarded in a
 //! circle, and every selected route is feasible.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
@@ -32,6 +32,9 @@ pub(crate) struct Net {
     check: bool,
     flights: BTreeMap<(Time, u64), Flight>,
     flown: u64,
+    /// When each node is next due, on the network's clock.
+    timers: BTreeSet<(Time, usize)>,
+    armed: Vec<Option<Time>>,
 }
 
 pub(crate) struct Node {
@@ -71,8 +74,9 @@ impl Net {
 
     pub(crate) fn with_hello(seed: u64, nodes: usize, hello: Duration) -> Net {
         let mut rng = Rng::from_number(seed);
+        let count = nodes;
         let nodes = (0..nodes).map(|index| Node::new(&mut rng, index, hello, Time::ZERO, Duration::ZERO)).collect();
-        Net {
+        let mut net = Net {
             now: Time::ZERO,
             nodes,
             wires: Vec::new(),
@@ -86,7 +90,19 @@ impl Net {
             check: true,
             flights: BTreeMap::new(),
             flown: 0,
-        }
+            timers: BTreeSet::new(),
+            armed: vec![None; count],
+        };
+        (0..count).for_each(|node| net.arm(node));
+        net
+    }
+
+    fn arm(&mut self, node: usize) {
+        let next = self.nodes[node].speaker.poll_timeout();
+        let next = next.map(|(at, _)| Time::from_micros(at.micros().saturating_sub(micros(self.nodes[node].ahead))));
+        let before = std::mem::replace(&mut self.armed[node], next);
+        before.map(|at| self.timers.remove(&(at, node)));
+        next.map(|at| self.timers.insert((at, node)));
     }
 
     /// Connects two nodes by a wire with this one-way delay; its number is its [`LinkId`] at both ends.
@@ -137,6 +153,7 @@ impl Net {
         let now = self.now + ahead;
         self.nodes[node] = Node::new(&mut self.rng, node, self.hello, now, ahead);
         self.nodes[node].boots = boots;
+        self.arm(node);
         for wire in 0..self.wires.len() {
             if self.wires[wire].up && self.wires[wire].ends.contains(&node) {
                 self.tell_end(wire, node, true);
@@ -246,13 +263,7 @@ impl Net {
     /// One event; `false` if none is left before `end`.
     fn step(&mut self, end: Time) -> bool {
         let flight = self.flights.keys().next().map(|(at, _)| *at);
-        let timer = (0..self.nodes.len())
-            .filter_map(|node| {
-                let (at, _) = self.nodes[node].speaker.poll_timeout()?;
-                let at = Time::from_micros(at.micros().saturating_sub(micros(self.nodes[node].ahead)));
-                Some((at.max(self.now), node))
-            })
-            .min();
+        let timer = self.timers.first().copied();
         match (flight, timer) {
             (Some(at), _) if at <= end && timer.is_none_or(|(timer, _)| at <= timer) => {
                 self.now = at;
@@ -311,6 +322,7 @@ impl Net {
             self.flown += 1;
             self.flights.insert((self.now + delay, self.flown), flight);
         }
+        self.arm(node);
         if self.nodes[node].speaker.take_changed() {
             self.notice(node);
         }
@@ -335,6 +347,51 @@ impl Net {
                 self.follow(index, prefix);
             }
         }
+    }
+
+    /// How many pairs of nodes have it wrong: no way that packets get through on although wires would lead there, or a way
+    /// although none do.
+    pub(crate) fn wrong_pairs(&self) -> usize {
+        let count = self.nodes.len();
+        let mut parts: Vec<usize> = (0..count).collect();
+        fn root(parts: &mut [usize], mut at: usize) -> usize {
+            while parts[at] != at {
+                parts[at] = parts[parts[at]];
+                at = parts[at];
+            }
+            at
+        }
+        for wire in self.wires.iter().filter(|wire| wire.up) {
+            let [a, b] = wire.ends.map(|end| root(&mut parts, end));
+            parts[a] = b;
+        }
+        let mut wrong = 0;
+        for to in 0..count {
+            let prefix = prefix(&host(to));
+            // 1: arrives, 2: does not.
+            let mut known = vec![0_u8; count];
+            known[to] = 1;
+            for from in 0..count {
+                let mut path = Vec::new();
+                let mut at = from;
+                while known[at] == 0 && path.len() <= count {
+                    path.push(at);
+                    known[at] = 2;
+                    let Some(NextHop::Link(link)) = self.nodes[at].table.get(&prefix) else { break };
+                    let wire = &self.wires[usize::try_from(link.0).unwrap()];
+                    if !wire.up {
+                        break;
+                    }
+                    at = if wire.ends[0] == at { wire.ends[1] } else { wire.ends[0] };
+                }
+                let verdict = if known[at] == 1 { 1 } else { 2 };
+                path.into_iter().for_each(|node| known[node] = verdict);
+                let connected = root(&mut parts, from) == root(&mut parts, to);
+                let routed = !matches!(self.nodes[from].table.get(&prefix), None | Some(NextHop::Unreachable));
+                wrong += usize::from(if connected { known[from] != 1 } else { routed });
+            }
+        }
+        wrong
     }
 
     /// Where a packet for this prefix comes to from here; it never comes to the same node twice.
@@ -381,7 +438,8 @@ pub(crate) fn prefix(text: &str) -> Prefix {
 
 /// The node's own address.
 pub(crate) fn host(node: usize) -> String {
-    Prefix::host(IpAddr::V4(Ipv4Addr::new(10, 0, 0, u8::try_from(node).unwrap()))).to_string()
+    let [high, low] = u16::try_from(node).unwrap().to_be_bytes();
+    Prefix::host(IpAddr::V4(Ipv4Addr::new(10, 0, high, low))).to_string()
 }
 
 fn micros(time: Duration) -> u64 {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use wattle::babel::Speaker;
 use wattle::babel::speaker::{NextHop, Settings, Unused};
+use wattle::config::plan::{Filter, Terms};
 use wattle::crypto::rng::Rng;
 use wattle::path::LinkId;
 use wattle::prefix::Prefix;
@@ -382,6 +383,58 @@ fn route_requests_and_acknowledgements_are_answered() {
     assert!((1..=3).contains(&dumps), "{dumps} full updates for 50 requests in half a second");
     bench.hear(1, &[Tlv::AckRequest { opaque: 0xbeef, interval: 10 }]);
     assert_eq!(bench.news(), [(1, theirs(1), Tlv::Ack { opaque: 0xbeef })]);
+}
+
+#[test]
+fn a_hidden_prefix_that_is_asked_for_is_denied() {
+    let mut bench = Bench::new(2);
+    bench.hear(0, &[route(P, 7, 100)]);
+    let terms = Terms { announce: Filter(Some(Vec::new())), ..Terms::default() };
+    bench.speaker.set_terms(bench.now, LinkId(1), &terms);
+    bench.run(20, 2);
+    bench.news();
+    bench.hear(1, &[Tlv::RouteRequest { prefix: Some(prefix(P)) }, Tlv::RouteRequest { prefix: None }]);
+    bench.run(2, 2);
+    let said = bench.news();
+    assert!(matches!(said.as_slice(), [(1, to, tlv)] if *to == theirs(1) && is_retraction(tlv, P)), "{said:?}");
+}
+
+/// Answers of all neighbours end the copies; an old answer does not end those of a newer update.
+#[test]
+fn copies_end_with_the_acknowledgement() {
+    let mut bench = Bench::new(2);
+    bench.speaker.announce(bench.now, vec![prefix("10.9.0.0/16")]);
+    bench.run(20, 2);
+    bench.news();
+    let asked = |said: &[(u32, Ipv6Addr, Tlv)]| -> Vec<u16> {
+        let opaque = |tlv: &Tlv| if let Tlv::AckRequest { opaque, .. } = tlv { Some(*opaque) } else { None };
+        said.iter().filter(|(link, _, _)| *link == 1).filter_map(|(_, _, tlv)| opaque(tlv)).collect()
+    };
+    let retractions = |said: &[(u32, Ipv6Addr, Tlv)]| {
+        said.iter().filter(|(link, _, tlv)| *link == 1 && is_retraction(tlv, "10.9.0.0/16")).count()
+    };
+    bench.speaker.announce(bench.now, Vec::new());
+    bench.now += Duration::from_millis(200);
+    bench.drain();
+    let said = bench.news();
+    let first = asked(&said);
+    assert_eq!((first.len(), retractions(&said)), (1, 1));
+    bench.hear(1, &[Tlv::Ack { opaque: first[0].wrapping_sub(9) }]);
+    bench.run(1, 2);
+    let said = bench.news();
+    assert!((1..=3).contains(&retractions(&said)), "nobody has answered: {said:?}");
+    bench.hear(1, &[Tlv::Ack { opaque: first[0] }]);
+    bench.run(1, 2);
+    assert!(retractions(&bench.news()) >= 1, "the copy that came after it asks anew");
+    bench.speaker.announce(bench.now, vec![prefix("10.9.0.0/16")]);
+    bench.speaker.announce(bench.now, Vec::new());
+    bench.now += Duration::from_millis(200);
+    bench.drain();
+    let last = asked(&bench.news());
+    bench.hear(1, &[Tlv::Ack { opaque: last[0] }]);
+    bench.run(4, 2);
+    let said = bench.news();
+    assert!(retractions(&said) <= 1, "acknowledged; only a full update may name it again: {said:?}");
 }
 
 #[test]

@@ -54,6 +54,12 @@ def install():
         shutil.rmtree(unpacked, ignore_errors=True)
 
 
+def speakers():
+    """What BIRD and babeld call themselves."""
+    said = [run("chroot", FOLDER, f"/usr/sbin/{name}", option, check=False) for name, option in (("bird", "--version"), ("babeld", "-V"))]
+    return ", ".join((done.stdout + done.stderr).strip() for done in said)
+
+
 # Folders of the instance lie over those of the unpacked system, in a mount namespace that ends with the process.
 ENTER = r"""
 set -e

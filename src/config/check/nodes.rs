@@ -5,11 +5,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::{IpNet, Ipv6Net};
 
-use super::prefixes;
 use super::suites::Level;
+use super::{babel, prefixes};
 use crate::config::file::{At, Node};
 use crate::config::json::quoted;
-use crate::config::plan::{Endpoint, Host, Peer};
+use crate::config::plan::{Endpoint, Host, Peer, Terms, Tuning};
 use crate::config::report::{Place, Report};
 use crate::config::suggest::nearest;
 use crate::crypto::keyfile;
@@ -25,6 +25,8 @@ pub(super) struct Own<'a> {
     pub addresses: &'a [At<IpNet>],
     pub announce: &'a [At<Prefix>],
     pub locator: Option<(Ipv6Net, &'a Place)>,
+    /// What Babel does with everybody who has no terms of its own.
+    pub terms: Terms,
     pub suites: &'a Level,
     pub hardware_aes: bool,
 }
@@ -145,6 +147,8 @@ impl Seen {
             }
             Some(net)
         });
+        let terms = babel::terms(&node.babel, &own.terms, report);
+        let hello = node.babel.hello_ms.as_ref().map(|at| babel::hello(at, report));
         let suites = Level::read(&node.suites, Some(own.suites), report);
         let remote_id = match (&node.remote_id, name) {
             (Some(text), _) => identity(text, report),
@@ -167,6 +171,7 @@ impl Seen {
             locator,
             routes: routes.into_iter().map(|at| at.value).collect(),
             pin_port: node.pin_port,
+            babel: Terms { tuning: Tuning { hello, ..terms.tuning }, ..terms },
             remote_id: remote_id?,
             // Without a name of our own there is no plan, which has been said.
             local_id: local_id.unwrap_or_else(|| Identity::fqdn("")),

@@ -40,16 +40,22 @@ pub(super) fn prefixes(texts: &[At<PrefixText>], report: &mut Report) -> Vec<At<
 
 /// A prefix with no host bits set.
 fn prefix(text: &At<String>, report: &mut Report) -> Option<IpNet> {
-    let net = net(text, report)?;
-    if net != net.trunc() {
-        let message = format!("{} has bits set beyond its length: write {}", quoted(&text.value), net.trunc());
-        report.error(&text.place, message);
-        return None;
-    }
+    let net = covering(text, report)?;
     if net.prefix_len() > 0
         && let Some(what) = never_routed(net.addr())
     {
         report.error(&text.place, format!("{net} cannot be announced: {what}"));
+        return None;
+    }
+    Some(net)
+}
+
+/// A prefix with no host bits set that others are compared with: any address may lie in it.
+pub(super) fn covering(text: &At<String>, report: &mut Report) -> Option<IpNet> {
+    let net = net(text, report)?;
+    if net != net.trunc() {
+        let message = format!("{} has bits set beyond its length: write {}", quoted(&text.value), net.trunc());
+        report.error(&text.place, message);
         return None;
     }
     Some(net)

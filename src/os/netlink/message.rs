@@ -173,7 +173,7 @@ pub fn decode(kind: u16, payload: &[u8]) -> Option<Event> {
 }
 
 impl Request {
-    fn new(kind: u16, flags: u16, fixed: &[u8]) -> Request {
+    pub(super) fn new(kind: u16, flags: u16, fixed: &[u8]) -> Request {
         let mut octets = vec![0; HEADER];
         octets[4..6].copy_from_slice(&kind.to_ne_bytes());
         octets[6..8].copy_from_slice(&(NLM_F_REQUEST | flags).to_ne_bytes());
@@ -324,7 +324,7 @@ fn read_rule(payload: &[u8]) -> Option<Rule> {
     ours.then_some(rule)
 }
 
-fn attributes(mut rest: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+pub(super) fn attributes(mut rest: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let length = usize::from(read_u16(rest)?);
         let kind = read_u16(rest.get(2..)?)? & NLA_TYPE_MASK;
@@ -359,7 +359,7 @@ fn octets(address: IpAddr) -> Vec<u8> {
 }
 
 /// A prefix; the kernel leaves the address of a default route out.
-fn read_net(family: u8, length: u8, data: Option<&[u8]>) -> Option<IpNet> {
+pub(super) fn read_net(family: u8, length: u8, data: Option<&[u8]>) -> Option<IpNet> {
     let address = match (family, data) {
         (AF_INET, None) => Ipv4Addr::UNSPECIFIED.into(),
         (AF_INET, Some(data)) => IpAddr::from(*data.first_chunk::<4>()?),
@@ -370,7 +370,7 @@ fn read_net(family: u8, length: u8, data: Option<&[u8]>) -> Option<IpNet> {
     IpNet::new(address, length).ok()
 }
 
-fn read_u32(octets: &[u8]) -> Option<u32> {
+pub(super) fn read_u32(octets: &[u8]) -> Option<u32> {
     octets.first_chunk().map(|octets| u32::from_ne_bytes(*octets))
 }
 
@@ -385,7 +385,7 @@ pub(super) const NLMSG_ERROR: u16 = 2;
 pub(super) const NLMSG_DONE: u16 = 3;
 const NLM_F_REQUEST: u16 = 0x0001;
 const NLM_F_ACK: u16 = 0x0004;
-const NLM_F_DUMP: u16 = 0x0300;
+pub(super) const NLM_F_DUMP: u16 = 0x0300;
 const NLM_F_REPLACE: u16 = 0x0100;
 const NLM_F_EXCL: u16 = 0x0200;
 const NLM_F_CREATE: u16 = 0x0400;
@@ -398,13 +398,13 @@ const RTM_NEWADDR: u16 = 20;
 const RTM_DELADDR: u16 = 21;
 pub(super) const RTM_NEWROUTE: u16 = 24;
 pub(super) const RTM_DELROUTE: u16 = 25;
-const RTM_GETROUTE: u16 = 26;
+pub(super) const RTM_GETROUTE: u16 = 26;
 const RTM_NEWRULE: u16 = 32;
 const RTM_DELRULE: u16 = 33;
 const RTM_GETRULE: u16 = 34;
 
-const AF_INET: u8 = 2;
-const AF_INET6: u8 = 10;
+pub(super) const AF_INET: u8 = 2;
+pub(super) const AF_INET6: u8 = 10;
 
 const IFF_UP: u32 = 0x0001;
 const IFF_MULTICAST: u32 = 0x1000;
@@ -427,11 +427,11 @@ const LAST_RESORT: u32 = 4096;
 const RT_SCOPE_UNIVERSE: u8 = 0;
 const RT_SCOPE_LINK: u8 = 253;
 const RTN_UNICAST: u8 = 1;
-const RTA_DST: u16 = 1;
-const RTA_OIF: u16 = 4;
+pub(super) const RTA_DST: u16 = 1;
+pub(super) const RTA_OIF: u16 = 4;
+pub(super) const RTA_TABLE: u16 = 15;
 const RTA_GATEWAY: u16 = 5;
 const RTA_PRIORITY: u16 = 6;
-const RTA_TABLE: u16 = 15;
 
 const FR_ACT_TO_TBL: u8 = 1;
 const FIB_RULE_INVERT: u32 = 0x2;

@@ -2,9 +2,11 @@
 //!
 //! `message` builds and reads octets and does nothing else; `socket` asks the kernel and listens to it.
 
+mod foreign;
 mod message;
 mod socket;
 
+pub use foreign::{Foreign, dump_all_routes, read_foreign};
 pub use message::{Address, Event, PROTOCOL, Route, Rule, address_add, decode, dump_routes, dump_rules, link_up};
 pub use message::{
     accept_local, default_route_add, default_route_delete, no_link_local, route_add, route_delete, rule_add,

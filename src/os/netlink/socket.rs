@@ -41,7 +41,7 @@ impl Socket {
     /// # Errors
     /// The kernel's.
     pub fn request(&mut self, request: Request) -> io::Result<()> {
-        self.exchange(request, |_| {})
+        self.exchange(request, |_, _| {})
     }
 
     /// Asks for a list; of the entries those are kept that are ours.
@@ -50,17 +50,19 @@ impl Socket {
     /// The kernel's. A family or table that does not exist is an empty list.
     pub fn dump(&mut self, request: Request) -> io::Result<Vec<Event>> {
         let mut events = Vec::new();
-        match self.exchange(request, |event| events.push(event)) {
-            Err(error)
-                if !matches!(error.raw_os_error(), Some(libc::ENOENT | libc::EAFNOSUPPORT | libc::EOPNOTSUPP)) =>
-            {
-                Err(error)
-            }
-            _ => Ok(events),
-        }
+        absent_is_empty(self.exchange(request, |kind, payload| events.extend(message::decode(kind, payload))))?;
+        Ok(events)
     }
 
-    fn exchange(&mut self, request: Request, mut f: impl FnMut(Event)) -> io::Result<()> {
+    /// Asks for a list, and gives each entry as it is.
+    ///
+    /// # Errors
+    /// As with [`Socket::dump`].
+    pub fn dump_raw(&mut self, request: Request, mut f: impl FnMut(&[u8])) -> io::Result<()> {
+        absent_is_empty(self.exchange(request, |_, payload| f(payload)))
+    }
+
+    fn exchange(&mut self, request: Request, mut f: impl FnMut(u16, &[u8])) -> io::Result<()> {
         self.sequence = self.sequence.wrapping_add(1);
         let dump = request.is_dump();
         self.socket.send(&request.finish(self.sequence))?;
@@ -83,11 +85,7 @@ impl Socket {
                         };
                     }
                     message::NLMSG_DONE => return Ok(()),
-                    kind if dump => {
-                        if let Some(event) = message::decode(kind, message.payload) {
-                            f(event);
-                        }
-                    }
+                    kind if dump => f(kind, message.payload),
                     _ => {}
                 }
             }
@@ -113,6 +111,14 @@ impl Listener {
             give(0),
         ];
         Listener::of(&GROUPS, &program)
+    }
+
+    /// For news of links, addresses and rules, and of everybody's routes.
+    ///
+    /// # Errors
+    /// When the kernel refuses to tell.
+    pub fn of_everybody() -> io::Result<Listener> {
+        Listener::of(&GROUPS, &[give(u32::MAX)])
     }
 
     /// For news of addresses, and of default routes in the main table.
@@ -156,6 +162,18 @@ impl Listener {
         self.io.poll_readable(context).is_ready()
     }
 
+    /// Reads news without looking at them; `Ok(false)` when there is none.
+    ///
+    /// # Errors
+    /// `ENOBUFS` when news were lost.
+    pub fn skip(&mut self) -> io::Result<bool> {
+        match self.io.get_ref().read(&mut self.buffer) {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Reads news, one batch; `Ok(false)` when there is none.
     ///
     /// # Errors
@@ -172,6 +190,15 @@ impl Listener {
             }
         }
         Ok(true)
+    }
+}
+
+fn absent_is_empty(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::EAFNOSUPPORT | libc::EOPNOTSUPP)) => {
+            Ok(())
+        }
+        other => other,
     }
 }
 
