@@ -29,5 +29,6 @@ pub mod prefix;
 #[cfg(test)]
 mod sim;
 pub mod status;
+pub mod steer;
 pub mod time;
 pub mod wire;

@@ -337,6 +337,7 @@ impl Node {
             }
             Control::Moved { link, path } => self.move_link(link, path),
             Control::Worn { link } => self.worn(now, link),
+            Control::Message { .. } => {}
         }
     }
 
