@@ -118,6 +118,14 @@ fn every_field_arrives_in_the_plan() {
         "tun": {{ "name": "mesh", "mtu": 1380, "addresses": ["10.66.0.3/24", "fd66::3/128"], "description": "t" }},
         "announce": ["192.168.88.0/24", {{ "to": "::/0", "from": "2001:db8:88::/48", "description": "uplink" }}],
         "locator": "fd66:0:0:3::/64",
+        "steer": [
+            {{ "name": "video", "from": "192.168.88.0/24", "to": "0.0.0.0/0", "protocol": "udp", "port": "443-500", "dscp": 46,
+              "via": ["frankfurt", "riga", "frankfurt", "fcbb:2::1"], "exit": "frankfurt", "srh": "full",
+              "if_unreachable": "route", "description": "s" }},
+            {{ "name": "not", "to": "10.9.0.0/16" }}
+        ],
+        "segment_sources": ["fc00:12::/64"],
+        "exit": true,
         "nodes": [
             {{ "name": "frankfurt", "public_key": "{}", "locator": "fd66:0:0:1::/64", "pin_port": true, "description": "f",
               "endpoints": ["203.0.113.7", "203.0.113.7:4501", "[2001:db8::7]", "[2001:db8::7]:4501", "VPN.example:500", "b.example"] }},
@@ -146,6 +154,22 @@ fn every_field_arrives_in_the_plan() {
     let announce: Vec<String> = plan.announce.iter().map(ToString::to_string).collect();
     assert_eq!(announce, ["192.168.88.0/24", "::/0 from 2001:db8:88::/48"]);
     assert_eq!(plan.locator, Some("fd66:0:0:3::/64".parse().unwrap()));
+    assert_eq!(plan.steering.sources, ["fc00:12::/64".parse().unwrap()]);
+    assert!(plan.steering.exit);
+    let [video, not] = plan.steering.policies.as_slice() else { panic!("{:?}", plan.steering) };
+    assert_eq!((video.name.as_str(), video.prefix.to_string().as_str()), ("video", "0.0.0.0/0 from 192.168.88.0/24"));
+    assert_eq!((video.protocol, video.ports.clone(), video.dscp), (Some(17), Some(443..=500), Some(46)));
+    assert!(!video.reduced && video.route_if_unreachable);
+    let path: Vec<(String, String)> = video.path.iter().map(|s| (s.name.clone(), s.sid.to_string())).collect();
+    let expected = [
+        ("frankfurt", "fd66:0:0:1::1"),
+        ("riga", "fd66:0:0:3::1"),
+        ("frankfurt", "fd66:0:0:1::1"),
+        ("fcbb:2::1", "fcbb:2::1"),
+        ("frankfurt", "fd66:0:0:1::14"),
+    ];
+    assert_eq!(path, expected.map(|(name, sid)| (name.to_owned(), sid.to_owned())));
+    assert!(not.path.is_empty() && not.reduced && !not.route_if_unreachable);
     let [frankfurt, legacy] = plan.peers.as_slice() else { panic!("{:?}", plan.peers) };
     assert_eq!(
         (frankfurt.name.as_str(), frankfurt.public_key, frankfurt.pin_port),
@@ -537,13 +561,103 @@ fn addresses_that_nobody_may_have() {
     assert_eq!(address("127.0.0.1/8"), "127.0.0.1 cannot be an address of a node: it is loopback");
     assert_eq!(address("10.0.0.1/33"), "\"10.0.0.1/33\": the length after / is a number from 0 to 32");
     let announce = |text: &str| error(&format!("\"announce\": [\"{text}\"]"));
-    assert_eq!(announce("ff00::/8"), "ff00::/8 cannot be announced: it is multicast");
-    assert_eq!(announce("fe80::/10"), "fe80::/10 cannot be announced: it is link-local");
+    assert_eq!(announce("ff00::/8"), "ff00::/8 cannot be routed: it is multicast");
+    assert_eq!(announce("fe80::/10"), "fe80::/10 cannot be routed: it is link-local");
     assert_eq!(announce("lan"), "\"lan\" is not a prefix such as \"192.168.88.0/24\" or \"2001:db8:88::/48\"");
     assert_eq!(announce("10.0.0.0/255.0.0.0"), "\"10.0.0.0/255.0.0.0\": the length after / is a number from 0 to 32");
     assert_eq!(error("\"locator\": \"fd66::/120\""), "a locator is /16 to /112, not /120");
     let plan = folder.plan("\"announce\": [\"0.0.0.0/0\", \"::/0\"], \"tun\": { \"addresses\": [\"10.0.0.0/31\"] }");
     assert_eq!(plan.announce.len(), 2);
+}
+
+/// Case I5 among them: a path that leaves no room for IPv6.
+#[test]
+fn policies_that_cannot_be() {
+    let folder = Folder::new();
+    let nodes = format!(
+        "\"nodes\": [{{ \"name\": \"tokyo\", \"public_key\": \"{}\", \"locator\": \"fd66:0:0:1::/64\" }},
+          {{ \"name\": \"laptop\", \"public_key\": \"{}\" }}], \"locator\": \"fd66:0:0:3::/64\"",
+        public(2),
+        public(4)
+    );
+    let error = |policy: &str| folder.error(&format!("{nodes}, \"steer\": [{{ \"name\": \"p\", {policy} }}]"));
+    for (policy, expected) in [
+        (
+            "\"exit\": \"tokyo\"",
+            "steer[0]: neither \"to\" nor \"from\": say which packets, for instance \"to\": \"0.0.0.0/0\"",
+        ),
+        (
+            "\"to\": \"10.0.0.1/8\", \"exit\": \"tokyo\"",
+            "steer[0].to: \"10.0.0.1/8\" has bits set beyond its length: write 10.0.0.0/8",
+        ),
+        (
+            "\"to\": \"::/0\", \"from\": \"10.0.0.0/8\", \"exit\": \"tokyo\"",
+            "steer[0]: \"to\" and \"from\" must both be IPv4 or both be IPv6",
+        ),
+        (
+            "\"to\": \"::/0\", \"exit\": \"tokio\"",
+            "steer[0].exit: \"tokio\" is neither a node that we know nor a SID; did you mean \"tokyo\"?",
+        ),
+        (
+            "\"to\": \"::/0\", \"via\": [\"laptop\"], \"exit\": \"tokyo\"",
+            "steer[0].via[0]: \"laptop\" has no locator: give it one where it is listed, and in its own file",
+        ),
+        (
+            "\"to\": \"::/0\", \"via\": [\"tokyo\"]",
+            "steer[0].via[0]: \"exit\" is missing: the node where the path ends, and the packet goes on by itself",
+        ),
+        ("\"to\": \"::/0\", \"exit\": \"riga\"", "steer[0].exit: this is ourselves: a path leads somewhere else"),
+        ("\"to\": \"::/0\", \"exit\": \"10.0.0.1\"", "steer[0].exit: 10.0.0.1: SIDs are IPv6 addresses"),
+        ("\"to\": \"::/0\", \"exit\": \"ff02::1\"", "steer[0].exit: ff02::1 cannot be a SID: it is not routed"),
+        (
+            "\"to\": \"::/0\", \"exit\": \"fd66:0:0:1::99\"",
+            "steer[0].exit: fd66:0:0:1::99 is no SID of \"tokyo\": write its name, or one of docs/steering.md",
+        ),
+        (
+            "\"to\": \"0.0.0.0/0\", \"exit\": \"tokyo\", \"port\": \"9-8\"",
+            "steer[0].port: expected a port such as 443, or ports such as \"443-500\", found \"9-8\"",
+        ),
+        (
+            "\"to\": \"0.0.0.0/0\", \"exit\": \"tokyo\", \"protocol\": \"icmp\", \"port\": 5",
+            "steer[0].port: protocol 1 has no ports",
+        ),
+        (
+            "\"to\": \"0.0.0.0/0\", \"exit\": \"tokyo\", \"protocol\": \"upd\"",
+            "steer[0].protocol: expected tcp, udp, icmp, icmpv6, sctp or a number up to 255, found \"upd\"; did you mean \"udp\"?",
+        ),
+        (
+            "\"to\": \"0.0.0.0/0\", \"exit\": \"tokyo\", \"dscp\": 64",
+            "steer[0].dscp: expected a whole number from 0 to 63, found 64",
+        ),
+        (
+            "\"to\": \"0.0.0.0/0\", \"exit\": \"tokyo\", \"srh\": \"ful\"",
+            "steer[0].srh: expected \"reduced\" or \"full\", found \"ful\"; did you mean \"full\"?",
+        ),
+        (
+            "\"to\": \"0.0.0.0/0\", \"exit\": \"tokyo\", \"if_unreachable\": \"pass\"",
+            "steer[0].if_unreachable: expected \"drop\" or \"route\", found \"pass\"",
+        ),
+        (
+            "\"to\": \"::/0\", \"via\": [\"tokyo\", \"riga\", \"tokyo\", \"riga\", \"tokyo\"], \"exit\": \"tokyo\"",
+            "steer[0]: 6 segments leave 1272 octets of tun.mtu 1400, and IPv6 needs 1280: fewer waypoints, or tun.mtu 1408",
+        ),
+        ("\"to\": \"::/0\", \"exits\": \"tokyo\"", "steer[0].exits: unknown field; did you mean \"exit\"?"),
+    ] {
+        assert_eq!(error(policy), expected);
+    }
+    let many = vec!["\"tokyo\""; 16].join(",");
+    let sixteen = error(&format!("\"to\": \"0.0.0.0/0\", \"via\": [{many}], \"exit\": \"tokyo\""));
+    assert_eq!(sixteen, "steer[0].via[15]: 16 waypoints; 15 are the most");
+    let twice = "\"steer\": [{ \"name\": \"a\", \"to\": \"10.0.0.0/8\" }, { \"name\": \"b\", \"to\": \"10.0.0.0/8\" }]";
+    let twice = folder.error(&format!("{nodes}, {twice}"));
+    assert_eq!(twice, "steer[1]: matches the same packets as steer[0] in line 4, which comes first");
+    let bare = folder.error("\"steer\": [{ \"name\": \"a\", \"to\": \"10.0.0.0/8\" }]");
+    assert_eq!(bare, "steer[0]: steering needs a \"locator\" of our own: encapsulated packets come from it");
+    let inside = folder.error("\"locator\": \"fd66::/64\", \"tun\": { \"addresses\": [\"fd66::1/128\"] }");
+    assert_eq!(
+        inside,
+        "tun.addresses[0]: fd66::1 lies in our locator fd66::/64, whose addresses are SIDs: take another one"
+    );
 }
 
 /// Case B5: what this version cannot do is refused before it is offered.
@@ -610,7 +724,7 @@ fn wrong_types_and_other_values() {
         ("\"log\": \"wattle=\"", "log: log levels are off, error, warn, info, debug, trace; not \"\""),
         (
             "\"colour\": 1",
-            "colour: unknown field; known here: name, private_key, listen, tun, announce, locator, nodes, registry, proposals, esp, pq, babel, rekey, kernel, offload, control, log",
+            "colour: unknown field; known here: name, private_key, listen, tun, announce, locator, steer, segment_sources, exit, nodes, registry, proposals, esp, pq, babel, rekey, kernel, offload, control, log",
         ),
     ] {
         assert_eq!(folder.error(fields), message);

@@ -18,6 +18,7 @@ use crate::prefix::Prefix;
 
 mod nodes;
 mod prefixes;
+mod steer;
 pub mod suites;
 
 pub struct Input {
@@ -52,6 +53,15 @@ pub fn check(input: Input, report: &mut Report) -> Option<Plan> {
         }
     }
     let locator = file.locator.as_ref().and_then(|text| prefixes::locator(text, report));
+    if let Some(net) = locator
+        && let Some(own) = addresses
+            .iter()
+            .zip(tun.iter().flat_map(|tun| &tun.addresses))
+            .find(|(_, address)| matches!(address, IpNet::V6(address) if net.contains(&address.addr())))
+    {
+        let message = format!("{} lies in our locator {net}, whose addresses are SIDs: take another one", own.1.addr());
+        report.error(&own.0.place, message);
+    }
     let own = nodes::Own {
         name: name.map(|name| name.value.as_str()),
         key: key.as_ref().map(PrivateKey::public),
@@ -60,6 +70,11 @@ pub fn check(input: Input, report: &mut Report) -> Option<Plan> {
         locator: locator.zip(file.locator.as_ref().map(|text| &text.place)),
     };
     let peers = nodes::peers(file.nodes.as_deref().unwrap_or_default(), registry.as_deref(), &own, report);
+    let steering = steer::steering(
+        &file,
+        &steer::Known { name: own.name, locator, peers: &peers, mtu: tun.as_ref().map(|tun| tun.mtu) },
+        report,
+    );
     let suites = suites::suites(file.proposals.as_ref(), file.esp.as_ref(), file.pq.as_ref(), hardware_aes, report);
     let babel = file.hello_ms.as_ref().map_or(Babel::default(), |at| hello(at, report));
     let rekey = rekey(&file);
@@ -91,6 +106,7 @@ pub fn check(input: Input, report: &mut Report) -> Option<Plan> {
         tun,
         announce: announce.into_iter().map(|at| at.value).collect(),
         locator,
+        steering,
         peers,
         suites,
         rekey,

@@ -26,6 +26,9 @@ pub struct File {
     pub tun: Option<At<Option<Tun>>>,
     pub announce: Vec<At<PrefixText>>,
     pub locator: Option<At<String>>,
+    pub steer: Vec<Policy>,
+    pub segment_sources: Vec<At<String>>,
+    pub exit: bool,
     pub nodes: Option<Vec<Node>>,
     pub registry: Option<At<String>>,
     pub proposals: Option<At<Vec<At<String>>>>,
@@ -69,6 +72,23 @@ pub struct Node {
     pub pin_port: bool,
 }
 
+/// An entry of `steer`.
+#[derive(Debug)]
+pub struct Policy {
+    /// Of the whole object.
+    pub place: Place,
+    pub name: Option<At<String>>,
+    pub from: Option<At<String>>,
+    pub to: Option<At<String>>,
+    pub protocol: Option<At<String>>,
+    pub port: Option<At<String>>,
+    pub dscp: Option<At<u64>>,
+    pub via: Vec<At<String>>,
+    pub exit: Option<At<String>>,
+    pub srh: Option<At<String>>,
+    pub if_unreachable: Option<At<String>>,
+}
+
 /// `"192.168.88.0/24"`, or an object with a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PrefixText {
@@ -82,6 +102,7 @@ pub const FIELDS: &[(&str, &[&str])] = &[
     ("tun", TUN),
     ("announce[], nodes[].routes[]", PREFIX),
     ("nodes[]", NODE),
+    ("steer[]", STEER),
     ("babel", BABEL),
     ("rekey", REKEY),
     ("kernel", KERNEL),
@@ -105,6 +126,9 @@ pub fn decode(root: &Value, file: &str, report: &mut Report) -> File {
         tun: d.tun(&top),
         announce: d.list(&top, "announce", Decoder::prefix).map_or(Vec::new(), |list| list.value),
         locator: d.string(&top, "locator"),
+        steer: d.list(&top, "steer", Decoder::policy).map_or(Vec::new(), |list| list.value),
+        segment_sources: d.list(&top, "segment_sources", Decoder::text).map_or(Vec::new(), |list| list.value),
+        exit: d.boolean(&top, "exit").unwrap_or(false),
         nodes: d.nodes(&top),
         registry: d.string(&top, "registry"),
         proposals: d.list(&top, "proposals", Decoder::text),
@@ -185,6 +209,7 @@ impl Decoder<'_> {
                 let message = match *name {
                     "private_key" => "missing: the name of our key file (make one with: wattle keygen FILE)",
                     "public_key" => "missing: the node's key, as \"wattle pubkey FILE\" prints it there",
+                    "name" if known.contains(&"via") => "missing: \"wattle policies\" shows a policy by its name",
                     "name" => "missing: every node has a name, the same in all files",
                     _ => "missing",
                 };
@@ -197,9 +222,7 @@ impl Decoder<'_> {
 
     fn unknown(&mut self, place: &Place, key: &str, known: &[&'static str]) {
         let hint = did_you_mean(key, known.iter().copied());
-        let message = if key == "steer" {
-            "steering by SRv6 is not in this version of wattle: remove this field".to_owned()
-        } else if hint.is_empty() {
+        let message = if hint.is_empty() {
             // Every object may be described; what it is made of is of more use.
             let known: Vec<&str> = known.iter().copied().filter(|field| *field != "description").collect();
             format!("unknown field; known here: {}", known.join(", "))
@@ -320,6 +343,35 @@ impl Decoder<'_> {
         Some(At { value: Some(tun), place: object.place })
     }
 
+    fn policy(&mut self, value: &Value, place: Place) -> Option<Policy> {
+        let object = self.object(value, place, STEER, &["name"])?;
+        Some(Policy {
+            name: self.string(&object, "name"),
+            from: self.string(&object, "from"),
+            to: self.string(&object, "to"),
+            protocol: self.word_or_number(&object, "protocol"),
+            port: self.word_or_number(&object, "port"),
+            dscp: self.integer(&object, "dscp", 0..=63),
+            via: self.list(&object, "via", Self::text).map_or(Vec::new(), |list| list.value),
+            exit: self.string(&object, "exit"),
+            srh: self.string(&object, "srh"),
+            if_unreachable: self.string(&object, "if_unreachable"),
+            place: object.place,
+        })
+    }
+
+    /// `"tcp"` or `6`, `443` or `"443-500"`.
+    fn word_or_number(&mut self, parent: &Object<'_>, name: &str) -> Option<At<String>> {
+        let (value, place) = parent.field(name)?;
+        match &value.kind {
+            Kind::String(text) | Kind::Number(text) => Some(At { value: text.clone(), place }),
+            Kind::Null | Kind::Bool(_) | Kind::Array(_) | Kind::Object(_) => {
+                self.wrong(value, &place, "a number or a string");
+                None
+            }
+        }
+    }
+
     fn nodes(&mut self, top: &Object<'_>) -> Option<Vec<Node>> {
         self.list(top, "nodes", Self::node).map(|list| list.value)
     }
@@ -345,6 +397,9 @@ const TOP: &[&str] = &[
     "tun",
     "announce",
     "locator",
+    "steer",
+    "segment_sources",
+    "exit",
     "nodes",
     "registry",
     "proposals",
@@ -361,6 +416,8 @@ const TOP: &[&str] = &[
 const TUN: &[&str] = &["name", "mtu", "addresses", "description"];
 const PREFIX: &[&str] = &["to", "from", "description"];
 const NODE: &[&str] = &["name", "public_key", "endpoints", "locator", "routes", "pin_port", "description"];
+const STEER: &[&str] =
+    &["name", "from", "to", "protocol", "port", "dscp", "via", "exit", "srh", "if_unreachable", "description"];
 const BABEL: &[&str] = &["hello_ms", "description"];
 const REKEY: &[&str] = &["child_s", "ike_s", "description"];
 const KERNEL: &[&str] = &["table", "mark", "rule", "description"];

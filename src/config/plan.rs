@@ -1,6 +1,7 @@
 //! What a checked configuration means: the only form of it that the core sees.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -25,6 +26,7 @@ pub struct Plan {
     /// Prefixes behind this node; the addresses of the TUN device are announced too and are not listed here.
     pub announce: Vec<Prefix>,
     pub locator: Option<Ipv6Net>,
+    pub steering: Steering,
     pub peers: Vec<Peer>,
     pub suites: Suites,
     pub rekey: Rekey,
@@ -53,6 +55,37 @@ pub struct Peer {
     pub routes: Vec<Prefix>,
     /// Never redial from another source port (a firewall lets only the listening port through).
     pub pin_port: bool,
+}
+
+/// Segment routing: our policies, and what we do for those of others.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Steering {
+    pub policies: Vec<Policy>,
+    /// Who may send to SIDs without being in a locator that we know.
+    pub sources: Vec<Ipv6Net>,
+    /// Paths that end here may leave through the system's default route.
+    pub exit: bool,
+}
+
+/// Which packets of the local network take which path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    pub name: String,
+    pub prefix: Prefix,
+    pub protocol: Option<u8>,
+    pub ports: Option<RangeInclusive<u16>>,
+    pub dscp: Option<u8>,
+    /// Waypoints and, last, the exit; empty: these packets are not steered.
+    pub path: Vec<Segment>,
+    pub reduced: bool,
+    pub route_if_unreachable: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// The node, or the SID as it was written.
+    pub name: String,
+    pub sid: Ipv6Addr,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

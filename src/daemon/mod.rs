@@ -88,7 +88,12 @@ impl Default for Options {
 }
 
 fn settings(plan: &Plan) -> Settings {
-    Settings { table: plan.kernel.table, mark: plan.kernel.mark, preference: plan.kernel.rule }
+    Settings {
+        table: plan.kernel.table,
+        mark: plan.kernel.mark,
+        preference: plan.kernel.rule,
+        exit: plan.steering.exit,
+    }
 }
 
 fn install(plan: &Plan, tun: &Tun) -> Result<Kernel, StartError> {
@@ -117,6 +122,14 @@ fn announce(plan: &Plan, tun: Option<&Tun>) {
     let ports: Vec<String> = plan.listen.iter().map(u16::to_string).collect();
     let device = tun.map_or("relay only".to_owned(), |tun| format!("device {}", tun.name()));
     log::info!("wattle {} runs as {}: UDP {}, {device}", env!("CARGO_PKG_VERSION"), plan.name, ports.join(", "));
+    if let Some(tun) = tun.filter(|_| plan.steering.exit) {
+        // Said, not done: images have no nft, and on routers the firewall's manager owns the rules (docs/steering.md).
+        let device = tun.name();
+        log::info!(
+            "exit, IPv4 leaves masqueraded by: nft 'add table ip wattle; add chain ip wattle nat {{ type nat hook postrouting priority 100; }}'"
+        );
+        log::info!("exit, and: nft 'add rule ip wattle nat iifname \"{device}\" oifname != \"{device}\" masquerade'");
+    }
     let ciphers = aead::engines().map(|(cipher, engine)| format!("{} ({})", cipher.name(), engine.name()));
     log::info!("ciphers: {}", ciphers.join(", "));
     for (ipv6, family, key) in [(false, "IPv4", "net.ipv4.ip_forward"), (true, "IPv6", "net.ipv6.conf.all.forwarding")]

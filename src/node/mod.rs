@@ -6,7 +6,8 @@
 //! 3. Sleep until [`Node::poll_timeout`], or an input; call [`Node::handle_timeout`] when the time has come.
 //!
 //! Rooms: `dial` (when a peer is tried), `link` (one tunnel), `sessions` (what IKE reports), `upkeep` (timers of links),
-//! `tables` (Fib and kernel routes), `snapshot` (what a person sees), `reload` (a new plan), `ident` (derived names).
+//! `tables` (Fib and kernel routes), `snapshot` (what a person sees), `reload` (a new plan), `steering` and `trace` (segment routing),
+//! `ident` (derived names).
 
 mod dial;
 mod ident;
@@ -16,7 +17,9 @@ mod peers;
 mod reload;
 mod sessions;
 mod snapshot;
+mod steering;
 mod tables;
+mod trace;
 mod upkeep;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -43,6 +46,7 @@ use reload::Applied;
 pub use reload::Reloaded;
 use sessions::Refusals;
 use snapshot::Rate;
+use trace::Trace;
 
 /// Something only the daemon can do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,6 +101,7 @@ pub struct Node {
     /// No further port could be opened, and that was said.
     short_of_ports: bool,
     tables_built: u64,
+    trace: Option<Trace>,
 }
 
 /// What the socket layer may invent in error texts is bounded by this.
@@ -161,8 +166,10 @@ impl Node {
             past_octets: (0, 0),
             short_of_ports: false,
             tables_built: 0,
+            trace: None,
             plan,
         };
+        node.apply_steering();
         node.add_dialled_links(now);
         node.settle(now);
         node
@@ -337,7 +344,7 @@ impl Node {
             }
             Control::Moved { link, path } => self.move_link(link, path),
             Control::Worn { link } => self.worn(now, link),
-            Control::Message { .. } => {}
+            Control::Message { from, message } => self.hear(now, from, &message),
         }
     }
 
@@ -384,6 +391,12 @@ impl Node {
         self.tables_built
     }
 
+    /// Our SIDs that packets have come to since the last call.
+    #[cfg(test)]
+    pub(crate) fn take_visited(&mut self) -> Vec<(Time, Ipv6Addr)> {
+        std::mem::take(&mut self.plane.visited)
+    }
+
     /// As if so many packets had been sent on every link.
     #[cfg(test)]
     pub(crate) fn skip_to(&mut self, sent: u32) {
@@ -414,8 +427,9 @@ const BABEL_PORT: u16 = 6696;
 /// CS6, network control.
 const BABEL_CLASS: u8 = 0xc0;
 
-/// What this node originates: its own addresses, and the prefixes behind it.
+/// What this node originates: its own addresses, the prefixes behind it, and its SIDs.
 fn own_prefixes(plan: &Plan) -> Vec<Prefix> {
     let addresses = plan.tun.iter().flat_map(|tun| &tun.addresses).map(ipnet::IpNet::addr);
-    addresses.map(Prefix::host).chain(plan.announce.iter().copied()).collect()
+    let locator = plan.locator.map(|net| Prefix::to(net.into()));
+    addresses.map(Prefix::host).chain(plan.announce.iter().copied()).chain(locator).collect()
 }

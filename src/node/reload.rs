@@ -21,6 +21,8 @@ pub struct Reloaded {
     pub removed: usize,
     pub changed: usize,
     pub announce: bool,
+    /// Policies, locators, or who may use them.
+    pub steering: bool,
     /// Fields of the file that differ and take effect at the next start only.
     pub needs_restart: Vec<&'static str>,
 }
@@ -50,6 +52,9 @@ impl std::fmt::Display for Reloaded {
             if self.announce {
                 f.write_str("; announcements changed")?;
             }
+            if self.steering {
+                f.write_str("; steering changed")?;
+            }
         }
         if !self.needs_restart.is_empty() {
             write!(f, "; needs a restart: {}", self.needs_restart.join(", "))?;
@@ -63,13 +68,21 @@ impl Node {
     pub fn reload(&mut self, now: Time, plan: Plan) -> Reloaded {
         let mut done = Reloaded { needs_restart: self.needs_restart(&plan), ..Reloaded::default() };
         self.change_peers(now, &plan.peers, &mut done);
-        if self.plan.announce != plan.announce {
+        if self.plan.announce != plan.announce || self.plan.locator != plan.locator {
             self.plan.announce = plan.announce;
+            done.steering |= self.plan.locator != plan.locator;
+            self.plan.locator = plan.locator;
             self.babel.announce(now, own_prefixes(&self.plan));
             done.announce = true;
         }
-        self.plan.locator = plan.locator;
+        let locators = |peers: &[Peer]| peers.iter().map(|peer| peer.locator).collect::<Vec<_>>();
+        done.steering |= self.plan.steering != plan.steering || locators(&self.plan.peers) != locators(&plan.peers);
+        self.plan.steering = plan.steering;
         self.plan.peers = plan.peers;
+        if done.steering {
+            self.apply_steering();
+            self.rebuild_tables();
+        }
         self.applied = Applied { at: now, problem: None, needs_restart: done.needs_restart.clone() };
         self.run_links(now);
         self.settle(now);
@@ -94,6 +107,7 @@ impl Node {
             ("rekey", old.rekey != new.rekey),
             ("babel", old.babel != new.babel),
             ("kernel", old.kernel != new.kernel),
+            ("exit", old.steering.exit != new.steering.exit),
             ("control", old.control != new.control),
         ]
         .into_iter()

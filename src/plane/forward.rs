@@ -116,6 +116,9 @@ impl Plane {
     fn try_originate(&mut self, now: Time, packet: &[u8], out: &mut Egress) -> Result<(), DropReason> {
         let header = Header::parse(packet)?;
         match self.decide(header.destination, header.source).target {
+            Some(Target::Local) if self.is_our_sid(header.destination) => {
+                self.endpoint(now, Origin::Mesh, header, &mut packet.to_vec(), out)
+            }
             Some(Target::Local) if self.has_tun => {
                 out.push_inner(packet);
                 Ok(())

@@ -66,6 +66,9 @@ pub struct Plane {
     head: Vec<u8>,
     /// The node listens for answers to its probes.
     probing: bool,
+    /// Our SIDs that packets came to.
+    #[cfg(test)]
+    pub(crate) visited: Vec<(Time, Ipv6Addr)>,
 }
 
 impl Plane {
@@ -85,6 +88,8 @@ impl Plane {
             scratch: Vec::new(),
             head: Vec::new(),
             probing: false,
+            #[cfg(test)]
+            visited: Vec::new(),
         }
     }
 

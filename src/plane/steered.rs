@@ -5,10 +5,11 @@ use std::net::IpAddr;
 use super::egress::Control;
 use super::forward::{Origin, Scope, scope};
 use super::seg::Cut;
-use super::{DropReason, Egress, Plane, ecn};
+use super::{DropReason, Egress, Plane, Tables, ecn};
 use crate::fib::Target;
 use crate::steer::endpoint::{self, Refusal, Step};
 use crate::steer::headend::flow_label;
+use crate::steer::policy::Verdict;
 use crate::time::Time;
 use crate::wire::icmp::{self, Problem};
 use crate::wire::ip::{self, Header, fragment};
@@ -126,6 +127,10 @@ impl Plane {
                 IpAddr::V6(sid) => self.tables.domain.behaviour(sid),
                 IpAddr::V4(_) => None,
             };
+            #[cfg(test)]
+            if let (Some(_), IpAddr::V6(sid)) = (behaviour, header.destination) {
+                self.visited.push((now, sid));
+            }
             let step = behaviour.map(|behaviour| endpoint::step(behaviour, &header, packet));
             let result = match step {
                 None => Err(DropReason::UnknownSid),
@@ -245,7 +250,20 @@ impl Plane {
         reason
     }
 
-    fn is_our_sid(&self, destination: IpAddr) -> bool {
+    /// The policy, as configured, of packets between two hosts that meet no conditions beyond that.
+    pub fn policy_of(&self, destination: IpAddr, source: IpAddr) -> Option<usize> {
+        let protocol = ip::NO_NEXT_HEADER;
+        let header = Header { source, destination, tos: 0, hops: 64, length: 0, header: 0, protocol };
+        let Tables { domain, policies, .. } = &self.tables;
+        let place = match policies.verdict(domain, destination, source) {
+            Verdict::Plain | Verdict::OurSid | Verdict::Sid => None,
+            Verdict::Policy(place) => Some(place),
+            Verdict::Conditional => policies.classify(&header, &[]),
+        };
+        policies.index_of(place?)
+    }
+
+    pub(super) fn is_our_sid(&self, destination: IpAddr) -> bool {
         matches!(destination, IpAddr::V6(sid) if self.tables.domain.is_ours(sid))
     }
 }

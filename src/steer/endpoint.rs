@@ -22,12 +22,18 @@ pub enum Refusal {
     Malformed,
     HopLimit,
     /// The segment list contradicts itself; ICMPv6 parameter problem 4/0 at this octet.
-    List { pointer: u16 },
+    List {
+        pointer: u16,
+    },
     TooManySegments,
     /// Segments are left at a SID that is meant to be the last.
-    NotLast { pointer: u16 },
+    NotLast {
+        pointer: u16,
+    },
     /// What is inside is not for this SID; ICMPv6 parameter problem 4/4 at this octet.
-    UpperLayer { pointer: u16 },
+    UpperLayer {
+        pointer: u16,
+    },
     /// Next header 59: meant to be dropped.
     Nothing,
 }

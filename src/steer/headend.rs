@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
+use crate::wire::icmp;
 use crate::wire::ip::{self, Header, fragment};
 use crate::wire::srv6;
 
@@ -56,6 +57,16 @@ impl Encapsulation {
     }
 }
 
+/// An echo request to the last segment of a path, along the path.
+pub fn probe(source: Ipv6Addr, path: &[Ipv6Addr], identifier: u16, sequence: u16) -> Vec<u8> {
+    let (Some(&first), Some(&last)) = (path.first(), path.last()) else { return Vec::new() };
+    let mut payload = Vec::new();
+    let next = srv6::emit(path, true, ip::ICMPV6, &mut payload);
+    payload.extend_from_slice(&icmp::echo_request6(source, last, identifier, sequence));
+    let length = u16::try_from(payload.len()).unwrap_or(u16::MAX);
+    [&ip::header6(source, first, 0, HOPS, next, length)[..], &payload].concat()
+}
+
 /// A flow label that is the same for all packets of a flow (RFC 8754 §5.5, RFC 6438), and not zero.
 ///
 /// Ports count only where all fragments of a packet show them.
@@ -77,9 +88,11 @@ fn fold(address: IpAddr) -> u32 {
         IpAddr::V4(address) => address.to_bits().wrapping_mul(0xc2b2_ae35),
         IpAddr::V6(address) => {
             let words = address.octets();
-            words.as_chunks().0.iter().fold(0, |sum: u32, &word| {
-                (sum.rotate_left(9) ^ u32::from_be_bytes(word)).wrapping_mul(0xc2b2_ae35)
-            })
+            words
+                .as_chunks()
+                .0
+                .iter()
+                .fold(0, |sum: u32, &word| (sum.rotate_left(9) ^ u32::from_be_bytes(word)).wrapping_mul(0xc2b2_ae35))
         }
     }
 }

@@ -6,8 +6,8 @@
 use std::net::{IpAddr, Ipv6Addr};
 use std::ops::RangeInclusive;
 
-use super::headend::Encapsulation;
 use super::Domain;
+use super::headend::Encapsulation;
 use crate::fib::{Fib, Target};
 use crate::prefix::Prefix;
 use crate::time::Time;
@@ -174,6 +174,11 @@ impl Policies {
         self.list.get_mut(usize::from(place))
     }
 
+    /// Which one as configured stands at a place.
+    pub fn index_of(&self, place: u16) -> Option<usize> {
+        self.places.iter().position(|&at| at == usize::from(place))
+    }
+
     /// In the order of the configuration.
     pub fn iter(&self) -> impl Iterator<Item = &Active> {
         self.places.iter().filter_map(|&place| self.list.get(place))
@@ -226,9 +231,9 @@ impl Conditions {
     }
 
     fn hold(&self, tos: u8, transport: Option<(u8, &[u8])>) -> bool {
-        let port = transport.filter(|(protocol, _)| HAVE_PORTS.contains(protocol)).and_then(|(_, segment)| {
-            segment.get(2..4)?.first_chunk().map(|octets| u16::from_be_bytes(*octets))
-        });
+        let port = transport
+            .filter(|(protocol, _)| HAVE_PORTS.contains(protocol))
+            .and_then(|(_, segment)| segment.get(2..4)?.first_chunk().map(|octets| u16::from_be_bytes(*octets)));
         self.dscp.is_none_or(|dscp| tos >> 2 == dscp)
             && self.protocol.is_none_or(|wanted| transport.is_some_and(|(protocol, _)| protocol == wanted))
             && self.ports.as_ref().is_none_or(|ports| port.is_some_and(|port| ports.contains(&port)))

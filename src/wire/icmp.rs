@@ -4,6 +4,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::ip::{self, Header, Sum, fragment};
+use super::srv6;
 
 /// What is wrong with a packet, in the words of both families.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +74,59 @@ pub fn too_big6(message: &[u8]) -> Option<(u16, &[u8])> {
     let (&[kind, _, _, _, m0, m1, m2, m3], quoted) = message.split_first_chunk()?;
     let mtu = u32::from_be_bytes([m0, m1, m2, m3]);
     (kind == TOO_BIG6).then_some((u16::try_from(mtu).unwrap_or(u16::MAX), quoted))
+}
+
+/// What an ICMPv6 message says about an echo request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heard {
+    Reply,
+    Unreachable,
+    TooBig,
+    TimeExceeded,
+    /// The SID does something else with packets than answer pings (RFC 8986 §4.1.1, code 4).
+    UpperLayer,
+    Parameter,
+}
+
+impl Heard {
+    /// Whether the one that was asked has spoken itself.
+    pub fn is_from_target(self) -> bool {
+        matches!(self, Heard::Reply | Heard::UpperLayer)
+    }
+
+    pub fn words(self) -> &'static str {
+        match self {
+            Heard::Reply => "answers",
+            Heard::Unreachable => "no route from here",
+            Heard::TooBig => "too big",
+            Heard::TimeExceeded => "hop limit spent here",
+            Heard::UpperLayer => "this SID takes no pings",
+            Heard::Parameter => "the segment list is not accepted",
+        }
+    }
+}
+
+/// Reads an ICMPv6 message about an echo request: its identifier and sequence number, and what came of it.
+pub fn heard6(message: &[u8]) -> Option<(u16, u16, Heard)> {
+    let (&[kind, code, _, _, i0, i1, s0, s1], quoted) = message.split_first_chunk()?;
+    let numbers = |i0, i1, s0, s1| (u16::from_be_bytes([i0, i1]), u16::from_be_bytes([s0, s1]));
+    let heard = match (kind, code) {
+        (ECHO_REPLY6, _) => {
+            let (identifier, sequence) = numbers(i0, i1, s0, s1);
+            return Some((identifier, sequence, Heard::Reply));
+        }
+        (1, _) => Heard::Unreachable,
+        (TOO_BIG6, _) => Heard::TooBig,
+        (3, _) => Heard::TimeExceeded,
+        (4, 4) => Heard::UpperLayer,
+        (4, _) => Heard::Parameter,
+        (_, _) => return None,
+    };
+    let header = Header::parse(quoted).ok()?;
+    let chain = srv6::chain(&header, quoted).filter(|chain| chain.upper == ip::ICMPV6)?;
+    let &[ECHO_REQUEST6, _, _, _, i0, i1, s0, s1] = quoted.get(chain.upper_at..)?.first_chunk()? else { return None };
+    let (identifier, sequence) = numbers(i0, i1, s0, s1);
+    Some((identifier, sequence, heard))
 }
 
 /// An ICMPv6 echo request.

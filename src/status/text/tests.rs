@@ -90,6 +90,7 @@ fn snapshot(peers: Vec<Peer>) -> Snapshot {
             route("10.66.0.9/32", None, "frankfurt", 212, true, true),
             route("10.66.0.9/32", None, "tokyo", 1073, false, false),
         ],
+        policies: Vec::new(),
         drops: Vec::new(),
         refused: Vec::new(),
         config: Config::default(),
@@ -333,6 +334,9 @@ fn path_of_a_packet() {
         next_hop: "frankfurt".to_owned(),
         link: Some(link(1, "203.0.113.7:4500", State::Up)),
         origin: Some("tokyo".to_owned()),
+        policy: None,
+        segments: Vec::new(),
+        overhead: None,
     };
     shows(
         path(&report, 80),
