@@ -107,7 +107,7 @@
   }
 }
 
-:if ([:len [/file/find where name=($base . "wattle/wattle.json")]] = 0) do={ :set problems ($problems . "\n- there is no " . $base . "wattle/wattle.json: make the configuration from wattle.example.json and copy it there, with the key") }
+:if ([:len [/file/find where name=($base . "wattle/wattle.json")]] = 0) do={ :set problems ($problems . "\n- there is no " . $base . "wattle/wattle.json: make the configuration from wattle.example.json and copy it there") }
 
 :if (([:len $tag] = 0) || ([:len $tag] > 14)) do={ :set problems ($problems . "\n- settings: the tag has to have 1 to 14 characters") }
 :foreach listName in={$lanList; $wanList} do={
@@ -229,6 +229,8 @@
       # ---- what the container gets -----------------------------------------------------------------------------------
       :set step "environment and mounts"
       $run "/container/envs/add $envGroup=$tag key=WATTLE_LOG value=\"$logLevel\""
+      # RouterOS does not carry gateway6 into the container: there the daemon sets the route.
+      :if ($containerAddress6 != "") do={ $run "/container/envs/add $envGroup=$tag key=WATTLE_GATEWAY6 value=\"$routerAddress6\"" }
       $run ("/container/mounts/add $mountGroup=$tag src=\"" . $base . "wattle\" dst=\"/etc/wattle\"")
       :set step "the folder for pulling images"
       :if ($imageName != "") do={

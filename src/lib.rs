@@ -7,7 +7,7 @@
 //! daemon → os, node, status                      the only place with a clock, file descriptors, threads
 //! node   → ike, babel, plane, config::plan       composition; pure
 //! ike | babel | plane (esp, fib) → wire, crypto  protocol; pure
-//! child_sa, time, path, prefix, offload, wire, crypto, status::model  leaves; pure
+//! child_sa, time, path, prefix, offload, identity, wire, crypto, status::model  leaves; pure
 //! sim    → node                                  virtual clock and links (tests only)
 //! ```
 
@@ -19,6 +19,7 @@ pub mod crypto;
 pub mod daemon;
 pub mod esp;
 pub mod fib;
+pub mod identity;
 pub mod ike;
 pub mod node;
 pub mod offload;

@@ -81,6 +81,7 @@ fn snapshot(state: State) -> Snapshot {
         routes: Vec::new(),
         policies: Vec::new(),
         drops: Vec::new(),
+        sas: Vec::new(),
         refused: Vec::new(),
         config: Config::default(),
     }
@@ -95,9 +96,21 @@ fn help_and_version_are_answers() {
         assert!(ran.out.starts_with("Usage: wattle"), "{}", ran.out);
     }
     let commands = wattle(folder.path(), &["help"]).out;
-    for command in
-        ["run", "check", "keygen", "pubkey", "status", "peers", "routes", "neighbours", "path", "drops", "version"]
-    {
+    for command in [
+        "run",
+        "check",
+        "keygen",
+        "pubkey",
+        "status",
+        "peers",
+        "routes",
+        "neighbours",
+        "path",
+        "drops",
+        "sas",
+        "rekey",
+        "version",
+    ] {
         assert!(commands.contains(&format!("\n  {command} ")), "{commands}");
     }
     let version = format!("wattle {}\n", env!("CARGO_PKG_VERSION"));
@@ -109,7 +122,7 @@ fn help_and_version_are_answers() {
     assert!(ran.out.starts_with(&version) && ran.out.contains("mlkem512 mlkem768 mlkem1024"), "{}", ran.out);
     let json: serde_json::Value = serde_json::from_str(&wattle(folder.path(), &["version", "--json"]).out).unwrap();
     assert_eq!(json["version"], env!("CARGO_PKG_VERSION"));
-    assert_eq!(json["key_exchanges"], serde_json::json!(["x25519"]));
+    assert_eq!(json["key_exchanges"], serde_json::json!(["x25519", "mlkem512", "mlkem768", "mlkem1024"]));
 }
 
 #[test]
@@ -191,6 +204,16 @@ fn check_answers_on_stdout() {
         (0, Some(true), Some(0))
     );
 
+    // Before the first start there is no key, which that start makes.
+    fs::write(folder.path().join("first.json"), fine.replace("riga.key", "node.key")).unwrap();
+    let ran = wattle(folder.path(), &["check", "first.json"]);
+    assert_eq!(ran.code, 0, "{}", ran.out);
+    assert!(ran.out.contains("private_key: there is no key file \"node.key\" yet: wattle run makes it (warning)\n"));
+    assert!(ran.out.ends_with("first.json: fine, but for the key\n"), "{}", ran.out);
+    let json = wattle(folder.path(), &["check", "--json", "first.json"]);
+    let verdict: serde_json::Value = serde_json::from_str(&json.out).unwrap();
+    assert_eq!((json.code, verdict["ok"].as_bool()), (0, Some(true)));
+
     fs::write(folder.path().join("bad.json"), "{ \"name\": \"riga\",\r\n \"privat_key\": 1 }").unwrap();
     let ran = wattle(folder.path(), &["check", "bad.json"]);
     assert_eq!((ran.code, ran.err.as_str()), (1, ""));
@@ -219,13 +242,23 @@ fn run_refuses_a_bad_configuration_and_says_all_of_it() {
     let ran = wattle(folder.path(), &["run", "-c", "missing.json"]);
     assert_eq!(ran.code, 1);
     assert!(ran.err.contains("missing.json: cannot read the configuration"), "{}", ran.err);
+    // What a mount that was empty has been filled with.
+    fs::write(folder.path().join("missing.json.example"), "{}").unwrap();
+    let ran = wattle(folder.path(), &["run", "-c", "missing.json"]);
+    assert!(ran.err.ends_with("; make it from missing.json.example beside it\n"), "{}", ran.err);
+    // A line of a router's log holds 179 characters: place and cure are two lines where they would not fit.
+    let long = format!("{}.json", "x".repeat(120));
+    fs::write(folder.path().join(&long), "{ \"log\": \"verbose\", \"private_key\": \"none.key\" }").unwrap();
+    let ran = wattle(folder.path(), &["run", "-c", &long]);
+    assert!(ran.err.lines().all(|line| line.chars().count() <= 160), "{}", ran.err);
+    assert!(ran.err.contains(&format!("{long}:1:3: log:\nlog levels are ")), "{}", ran.err);
 }
 
 #[test]
 fn without_a_daemon_it_is_three() {
     let folder = folder();
     drop(UnixListener::bind(folder.path().join("stale.sock")).unwrap());
-    for view in ["status", "peers", "routes", "neighbours", "drops"] {
+    for view in ["status", "peers", "routes", "neighbours", "drops", "sas"] {
         for socket in ["none.sock", "stale.sock"] {
             let ran = wattle(folder.path(), &[view, "--socket", socket]);
             assert_eq!((ran.code, ran.out.as_str()), (3, ""), "{view} {socket}");
@@ -299,6 +332,7 @@ fn every_view_has_json() {
         ("routes", "routes"),
         ("neighbours", "neighbours"),
         ("drops", "refused"),
+        ("sas", "not_up"),
     ] {
         with_daemon(Answer::Snapshot(Box::new(snapshot(State::Up))), |folder| {
             let ran = wattle(folder, &[view, "--json", "--socket", "wattle.sock"]);
@@ -353,4 +387,18 @@ fn a_broken_pipe_is_silence_and_a_full_disk_is_not() {
     let output = command(folder.path(), &["help"]).stdout(full).stderr(Stdio::piped()).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8(output.stderr).unwrap().contains("No space left on device"));
+}
+
+#[test]
+fn rekey_asks_for_what_was_meant() {
+    for (message, fine) in [("rekeying the IKE SA with frankfurt", true), ("no peer is called frankfurt", false)] {
+        let answer = Answer::Done { fine, message: message.to_owned() };
+        with_daemon(answer, |folder| {
+            let ran = wattle(folder, &["rekey", "frankfurt", "--ike", "--socket", "wattle.sock"]);
+            let text = if fine { &ran.out } else { &ran.err };
+            assert_eq!((ran.code, text.contains(message)), (i32::from(!fine), true), "{} {}", ran.out, ran.err);
+        });
+    }
+    assert_eq!(wattle(folder().path(), &["rekey"]).code, 2);
+    assert_eq!(wattle(folder().path(), &["rekey", "a", "--socket", "none.sock"]).code, 3);
 }

@@ -100,7 +100,7 @@ fn everything_has_a_default_but_name_and_key() {
     let tun = plan.tun.unwrap();
     assert_eq!((tun.name.as_str(), tun.mtu, tun.addresses.len()), ("wattle0", 1400, 0));
     assert_eq!(plan.suites, Suites::default_for(hardware_aes()));
-    assert_eq!(plan.suites.post_quantum, PostQuantum::Required);
+    assert_eq!(plan.suites.post_quantum, PostQuantum::Preferred);
     assert_eq!(plan.kernel, Kernel::default());
     assert_eq!(plan.rekey, Rekey::default());
     assert_eq!(plan.babel.hello_interval, Duration::from_secs(4));
@@ -129,7 +129,9 @@ fn every_field_arrives_in_the_plan() {
         "nodes": [
             {{ "name": "frankfurt", "public_key": "{}", "locator": "fd66:0:0:1::/64", "pin_port": true, "description": "f",
               "endpoints": ["203.0.113.7", "203.0.113.7:4501", "[2001:db8::7]", "[2001:db8::7]:4501", "VPN.example:500", "b.example"] }},
-            {{ "name": "legacy", "public_key": "{pem}", "routes": ["10.9.0.0/16", {{ "to": "10.8.0.0/16", "from": "10.7.0.0/16" }}] }}
+            {{ "name": "legacy", "public_key": "{pem}", "routes": ["10.9.0.0/16", {{ "to": "10.8.0.0/16", "from": "10.7.0.0/16" }}],
+              "remote_id": "C=CH, CN=legacy", "local_id": "keyid:riga", "proposals": ["aes256gcm16-prfsha256-mlkem512"],
+              "esp": ["aes128gcm16"], "pq": "required" }}
         ],
         "proposals": ["chacha20poly1305-prfsha512-x25519", "aes128gcm16-prfsha384-x25519-ke1_mlkem1024-ke2_mlkem512"],
         "esp": ["chacha20poly1305"],
@@ -145,8 +147,8 @@ fn every_field_arrives_in_the_plan() {
     let loaded = folder.load(&text);
     assert_eq!(loaded.report.errors, []);
     assert_eq!(loaded.report.warnings, []);
-    assert_eq!(loaded.log.as_deref(), Some("info,wattle::ike=debug"));
     let plan = loaded.plan.unwrap();
+    assert_eq!(plan.log.as_deref(), Some("info,wattle::ike=debug"));
     assert_eq!(plan.listen, [4500, 4501]);
     let tun = plan.tun.unwrap();
     assert_eq!((tun.name.as_str(), tun.mtu), ("mesh", 1380));
@@ -200,6 +202,15 @@ fn every_field_arrives_in_the_plan() {
     );
     assert_eq!(plan.suites.esp, [Cipher::ChaCha20Poly1305]);
     assert_eq!(plan.suites.post_quantum, PostQuantum::Preferred);
+    assert_eq!(frankfurt.suites, plan.suites);
+    assert_eq!((frankfurt.remote_id.to_string(), frankfurt.local_id.to_string()), ("frankfurt".into(), "riga".into()));
+    assert_eq!(
+        (legacy.remote_id.to_string(), legacy.local_id.to_string()),
+        ("C=CH, CN=legacy".into(), "keyid:riga".into())
+    );
+    let own: Vec<String> = legacy.suites.ike.iter().map(ToString::to_string).collect();
+    assert_eq!(own, ["aes256gcm16-prfsha256-mlkem512"]);
+    assert_eq!((&*legacy.suites.esp, legacy.suites.post_quantum), (&[Cipher::Aes128Gcm][..], PostQuantum::Required));
     assert_eq!(plan.babel.hello_interval, Duration::from_secs(2));
     let life = |seconds| Some(Duration::from_secs(seconds));
     assert_eq!(plan.rekey, Rekey { child: life(600), ike: life(7200) });
@@ -296,7 +307,7 @@ fn twenty_mistakes_are_reported_in_one_run() {
         "announce[2]: expected a prefix such as \"192.168.88.0/24\", or { \"to\", \"from\" }, found a number",
         "locator: a locator is an IPv6 prefix, such as \"fd66:0:0:3::/64\"",
         "nodes[1].name: a second node of the name \"a\", first in nodes[0].name in line 9",
-        "nodes[1].colour: unknown field; known here: name, public_key, endpoints, locator, routes, pin_port",
+        "nodes[1].colour: unknown field; known here: name, public_key, endpoints, locator, routes, pin_port, remote_id, local_id, proposals, esp, pq",
         "nodes[2].name: names are made of the letters a to z, digits and - . _: write e.g. \"b-\"",
         "nodes[2].public_key: not an Ed25519 public key: run \"wattle pubkey FILE\" on that node and put the output here",
         "nodes[2].endpoints[0]: \"2001:db8::7\": an IPv6 address stands in brackets: write \"[2001:db8::7]:4500\"",
@@ -304,8 +315,8 @@ fn twenty_mistakes_are_reported_in_one_run() {
         "nodes[3].public_key: the same key as nodes[0].public_key in line 9",
         "nodes[3].endpoints: expected a list, found a string: write [\"203.0.113.7\"]",
         "registry: cannot read the registry \"missing.json\": No such file or directory",
-        "proposals[0]: unknown additional key exchange \"mlkem769\"; did you mean mlkem768? valid: mlkem512, mlkem768, mlkem1024",
-        "esp[0]: unknown cipher \"aes256\"; valid: aes256gcm16, chacha20poly1305, aes128gcm16",
+        "proposals[0]: unknown key exchange \"mlkem769\"; did you mean mlkem768? valid: x25519, mlkem512, mlkem768, mlkem1024",
+        "esp[0]: unknown cipher \"aes256\": write aes256gcm16; valid: aes256gcm16, chacha20poly1305, aes128gcm16",
         "pq: \"requird\" is neither \"required\" nor \"preferred\"; did you mean \"required\"?",
         "babel.hello_ms: expected a whole number from 100 to 60000, found 1",
         "kernel.table: table 254 is the system's own; wattle empties its table: choose another",
@@ -570,125 +581,114 @@ fn addresses_that_nobody_may_have() {
     assert_eq!(plan.announce.len(), 2);
 }
 
-/// Case I5 among them: a path that leaves no room for IPv6.
-#[test]
-fn policies_that_cannot_be() {
-    let folder = Folder::new();
-    let nodes = format!(
-        "\"nodes\": [{{ \"name\": \"tokyo\", \"public_key\": \"{}\", \"locator\": \"fd66:0:0:1::/64\" }},
-          {{ \"name\": \"laptop\", \"public_key\": \"{}\" }}], \"locator\": \"fd66:0:0:3::/64\"",
-        public(2),
-        public(4)
-    );
-    let error = |policy: &str| folder.error(&format!("{nodes}, \"steer\": [{{ \"name\": \"p\", {policy} }}]"));
-    for (policy, expected) in [
-        (
-            "\"exit\": \"tokyo\"",
-            "steer[0]: neither \"to\" nor \"from\": say which packets, for instance \"to\": \"0.0.0.0/0\"",
-        ),
-        (
-            "\"to\": \"10.0.0.1/8\", \"exit\": \"tokyo\"",
-            "steer[0].to: \"10.0.0.1/8\" has bits set beyond its length: write 10.0.0.0/8",
-        ),
-        (
-            "\"to\": \"::/0\", \"from\": \"10.0.0.0/8\", \"exit\": \"tokyo\"",
-            "steer[0]: \"to\" and \"from\" must both be IPv4 or both be IPv6",
-        ),
-        (
-            "\"to\": \"::/0\", \"exit\": \"tokio\"",
-            "steer[0].exit: \"tokio\" is neither a node that we know nor a SID; did you mean \"tokyo\"?",
-        ),
-        (
-            "\"to\": \"::/0\", \"via\": [\"laptop\"], \"exit\": \"tokyo\"",
-            "steer[0].via[0]: \"laptop\" has no locator: give it one where it is listed, and in its own file",
-        ),
-        (
-            "\"to\": \"::/0\", \"via\": [\"tokyo\"]",
-            "steer[0].via[0]: \"exit\" is missing: the node where the path ends, and the packet goes on by itself",
-        ),
-        ("\"to\": \"::/0\", \"exit\": \"riga\"", "steer[0].exit: this is ourselves: a path leads somewhere else"),
-        ("\"to\": \"::/0\", \"exit\": \"10.0.0.1\"", "steer[0].exit: 10.0.0.1: SIDs are IPv6 addresses"),
-        ("\"to\": \"::/0\", \"exit\": \"ff02::1\"", "steer[0].exit: ff02::1 cannot be a SID: it is not routed"),
-        (
-            "\"to\": \"::/0\", \"exit\": \"fd66:0:0:1::99\"",
-            "steer[0].exit: fd66:0:0:1::99 is no SID of \"tokyo\": write its name, or one of docs/steering.md",
-        ),
-        (
-            "\"to\": \"0.0.0.0/0\", \"exit\": \"tokyo\", \"port\": \"9-8\"",
-            "steer[0].port: expected a port such as 443, or ports such as \"443-500\", found \"9-8\"",
-        ),
-        (
-            "\"to\": \"0.0.0.0/0\", \"exit\": \"tokyo\", \"protocol\": \"icmp\", \"port\": 5",
-            "steer[0].port: protocol 1 has no ports",
-        ),
-        (
-            "\"to\": \"0.0.0.0/0\", \"exit\": \"tokyo\", \"protocol\": \"upd\"",
-            "steer[0].protocol: expected tcp, udp, icmp, icmpv6, sctp or a number up to 255, found \"upd\"; did you mean \"udp\"?",
-        ),
-        (
-            "\"to\": \"0.0.0.0/0\", \"exit\": \"tokyo\", \"dscp\": 64",
-            "steer[0].dscp: expected a whole number from 0 to 63, found 64",
-        ),
-        (
-            "\"to\": \"0.0.0.0/0\", \"exit\": \"tokyo\", \"srh\": \"ful\"",
-            "steer[0].srh: expected \"reduced\" or \"full\", found \"ful\"; did you mean \"full\"?",
-        ),
-        (
-            "\"to\": \"0.0.0.0/0\", \"exit\": \"tokyo\", \"if_unreachable\": \"pass\"",
-            "steer[0].if_unreachable: expected \"drop\" or \"route\", found \"pass\"",
-        ),
-        (
-            "\"to\": \"::/0\", \"via\": [\"tokyo\", \"riga\", \"tokyo\", \"riga\", \"tokyo\"], \"exit\": \"tokyo\"",
-            "steer[0]: 6 segments leave 1272 octets of tun.mtu 1400, and IPv6 needs 1280: fewer waypoints, or tun.mtu 1408",
-        ),
-        ("\"to\": \"::/0\", \"exits\": \"tokyo\"", "steer[0].exits: unknown field; did you mean \"exit\"?"),
-    ] {
-        assert_eq!(error(policy), expected);
-    }
-    let many = vec!["\"tokyo\""; 16].join(",");
-    let sixteen = error(&format!("\"to\": \"0.0.0.0/0\", \"via\": [{many}], \"exit\": \"tokyo\""));
-    assert_eq!(sixteen, "steer[0].via[15]: 16 waypoints; 15 are the most");
-    let twice = "\"steer\": [{ \"name\": \"a\", \"to\": \"10.0.0.0/8\" }, { \"name\": \"b\", \"to\": \"10.0.0.0/8\" }]";
-    let twice = folder.error(&format!("{nodes}, {twice}"));
-    assert_eq!(twice, "steer[1]: matches the same packets as steer[0] in line 4, which comes first");
-    let bare = folder.error("\"steer\": [{ \"name\": \"a\", \"to\": \"10.0.0.0/8\" }]");
-    assert_eq!(bare, "steer[0]: steering needs a \"locator\" of our own: encapsulated packets come from it");
-    let inside = folder.error("\"locator\": \"fd66::/64\", \"tun\": { \"addresses\": [\"fd66::1/128\"] }");
-    assert_eq!(
-        inside,
-        "tun.addresses[0]: fd66::1 lies in our locator fd66::/64, whose addresses are SIDs: take another one"
-    );
-}
-
 /// Case B5: what this version cannot do is refused before it is offered.
 #[test]
 fn proposals_that_are_none() {
     let folder = Folder::new();
     let error =
         |text: &str| folder.error(&format!("\"proposals\": [\"{text}\"]")).split_once(": ").unwrap().1.to_owned();
+    let exchanges = "valid: x25519, mlkem512, mlkem768, mlkem1024";
     for (proposal, why) in [
-        ("aes256gcm16-prfsha256-x25519", "no ML-KEM in it: add -ke1_mlkem768, or set \"pq\": \"preferred\""),
-        ("aes256gcm16-prfsha256-ecp256", "unknown key exchange \"ecp256\"; valid: x25519"),
+        ("aes256gcm16-prfsha256-ecp256", format!("unknown key exchange \"ecp256\"; {exchanges}")),
+        ("aes256gcm16-prfsha256-curve25519", format!("unknown key exchange \"curve25519\": write x25519; {exchanges}")),
         (
             "aes256gcm16-prfsha265-x25519",
-            "unknown prf \"prfsha265\"; did you mean prfsha256? valid: prfsha256, prfsha384, prfsha512",
+            "unknown prf \"prfsha265\"; did you mean prfsha256? valid: prfsha256, prfsha384, prfsha512".into(),
         ),
-        ("aes256gcm16", "prf is missing: write e.g. aes256gcm16-prfsha256-x25519-ke1_mlkem768"),
-        ("aes256gcm16-prfsha256-x25519-mlkem768", "\"mlkem768\": write ke1_mlkem768"),
+        (
+            "aes256gcm16-sha384-x25519",
+            "unknown prf \"sha384\": write prfsha384; valid: prfsha256, prfsha384, prfsha512".into(),
+        ),
+        (
+            "aes256gcm16-aes128gcm16-prfsha256-x25519",
+            "unknown prf \"aes128gcm16\": it is a cipher, and a proposal has one of each; valid: prfsha256, prfsha384, prfsha512"
+                .into(),
+        ),
+        (
+            "aes256-prfsha256-x25519",
+            "unknown cipher \"aes256\": write aes256gcm16; valid: aes256gcm16, chacha20poly1305, aes128gcm16".into(),
+        ),
+        ("aes256gcm16", "prf is missing: write e.g. aes256gcm16-prfsha256-x25519-ke1_mlkem768".into()),
+        ("aes256gcm16-prfsha256-x25519-mlkem768", "\"mlkem768\": write ke1_mlkem768".into()),
         (
             "aes256gcm16-prfsha256-x25519-ke2_mlkem768",
-            "\"ke2_mlkem768\": expected ke1_ and one of mlkem512, mlkem768, mlkem1024",
+            "\"ke2_mlkem768\": expected ke1_ and one of x25519, mlkem512, mlkem768, mlkem1024".into(),
         ),
-        ("aes256gcm16-prfsha256-x25519-ke1_mlkem768-ke2_mlkem768", "mlkem768 is in it twice"),
+        ("aes256gcm16-prfsha256-x25519-ke1_mlkem768-ke2_mlkem768", "mlkem768 is in it twice".into()),
+        ("aes256gcm16-prfsha256-mlkem768-ke1_mlkem768", "mlkem768 is in it twice".into()),
+        (
+            "aes256gcm16-prfsha256-x25519-ke1_mlkem512-ke2_mlkem768-ke3_mlkem1024",
+            "3 key exchanges are the most".into(),
+        ),
     ] {
         assert_eq!(error(proposal), why);
     }
     assert!(folder.error("\"proposals\": []").contains("at least one"));
     assert!(folder.error("\"esp\": []").contains("at least one"));
-    let plan = folder.plan("\"pq\": \"preferred\"");
-    let names: Vec<String> = plan.suites.ike.iter().map(ToString::to_string).collect();
-    assert_eq!(names.len(), 4);
-    assert!(names[1].ends_with("-ke1_mlkem768") && names[2].ends_with("-x25519"), "{names:?}");
+    let many = vec!["\"aes256gcm16-prfsha256-x25519\""; 17].join(",");
+    assert_eq!(folder.error(&format!("\"proposals\": [{many}]")), "proposals: 17 proposals; 16 are the most");
+    let large = folder.warning("\"proposals\": [\"aes256gcm16-prfsha256-mlkem768\"]");
+    assert!(large.contains("some paths drop: x25519-ke1_mlkem768 does not"), "{large}");
+}
+
+#[test]
+fn ml_kem_is_preferred_unless_it_is_required() {
+    let folder = Folder::new();
+    let names = |fields: &str| folder.plan(fields).suites.ike.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let default = names("");
+    assert_eq!(default.len(), 4);
+    assert!(default[1].ends_with("-ke1_mlkem768") && default[2].ends_with("-x25519"), "{default:?}");
+    assert_eq!(names("\"pq\": \"preferred\""), default);
+    assert_eq!(names("\"pq\": \"required\""), default[..2]);
+    let classic = "\"proposals\": [\"aes256gcm16-prfsha256-x25519\"]";
+    assert_eq!(
+        folder.error(&format!("\"pq\": \"required\", {classic}")),
+        "proposals[0]: no ML-KEM in it, which \"pq\": \"required\" wants: add -ke1_mlkem768"
+    );
+    // Of a peer, under what the node says.
+    let peer = |own: &str, node_: &str| format!("{node_} \"nodes\": [{}]", node("a", 2, own));
+    let of_peer = |own: &str, node: &str| {
+        folder.plan(&peer(own, node)).peers[0].suites.ike.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(of_peer(", \"pq\": \"required\"", ""), default[..2]);
+    assert_eq!(of_peer(", \"pq\": \"preferred\"", "\"pq\": \"required\","), default);
+    assert_eq!(of_peer(&format!(", {classic}"), ""), ["aes256gcm16-prfsha256-x25519"]);
+    assert!(
+        folder
+            .error(&peer(&format!(", {classic}"), "\"pq\": \"required\","))
+            .starts_with("nodes[0].proposals[0]: no ML-KEM")
+    );
+    assert_eq!(
+        folder.error(&peer(", \"pq\": \"required\"", &format!("{classic},"))),
+        "nodes[0].pq: none of the node's \"proposals\" has ML-KEM: give this peer its own"
+    );
+}
+
+#[test]
+fn identities_that_are_none_or_taken() {
+    let folder = Folder::new();
+    let error = |first: &str, second: &str| {
+        folder.error(&format!("\"nodes\": [{}, {}]", node("a", 2, first), node("b", 3, second)))
+    };
+    for (own, why) in [
+        ("\"remote_id\": \"\"", "nodes[1].remote_id: \"\": the identity is empty"),
+        (
+            "\"local_id\": \"a:b\"",
+            "nodes[1].local_id: \"a:b\": not an identity: write fqdn:, email:, keyid:, ipv4:, ipv6: or dn: in front of it",
+        ),
+        ("\"remote_id\": \"A\"", "nodes[1].remote_id: \"A\" is the identity of nodes[0].name in line 3 already"),
+        (
+            "\"remote_id\": \"keyid:x\", \"local_id\": \"keyid:x\"",
+            "nodes[1].remote_id: \"keyid:x\" is our own identity",
+        ),
+        ("\"remote_id\": \"riga\"", "nodes[1].remote_id: \"riga\" is our own identity"),
+    ] {
+        assert_eq!(error("", &format!(", {own}")), why);
+    }
+    assert_eq!(
+        error(", \"remote_id\": \"b\"", ""),
+        "nodes[1].name: \"b\" is the identity of nodes[0].remote_id in line 3 already"
+    );
 }
 
 #[test]

@@ -86,6 +86,18 @@ fn the_example_of_the_readme_passes_the_check() {
 }
 
 #[test]
+fn the_readme_needs_fifteen_lines_for_each_kind_of_router() {
+    for heading in ["## On MikroTik RouterOS\n", "## On OpenWrt\n"] {
+        let section = README.split_once(heading).unwrap().1.split("\n## ").next().unwrap();
+        assert!(section.trim().lines().count() <= 15, "{heading}{section}");
+        for word in section.split_whitespace().filter(|word| word.starts_with("scripts/") || word.starts_with("docs/"))
+        {
+            assert!(Path::new(word).exists(), "README.md names {word}");
+        }
+    }
+}
+
+#[test]
 fn the_broken_example_is_answered_as_shown() {
     let folder = tempfile::tempdir().unwrap();
     let broken = blocks("json").pop().unwrap();
@@ -111,7 +123,7 @@ fn defaults_are_the_codes() {
     assert!(DOC.contains(&format!("| `rule` | `{rule}` |")));
     assert!(DOC.contains(&format!("| `control` | `\"{}\"` |", wattle::config::check::DEFAULT_CONTROL)));
     let names = wattle::config::check::suites::names();
-    for list in [names.ciphers, names.prfs, names.key_exchanges, names.additional_key_exchanges] {
+    for list in [names.ciphers, names.prfs, names.key_exchanges] {
         let list: Vec<String> = list.iter().map(|name| format!("`{name}`")).collect();
         assert!(DOC.contains(&format!("| {} |", list.join(", "))), "{list:?}");
     }

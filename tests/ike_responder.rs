@@ -17,14 +17,7 @@ use wattle::wire::ike::{Body, Message, Payload, TransformType};
 
 /// What the answer to a captured first request says: the chosen key exchanges, or a notify.
 fn answer(post_quantum: PostQuantum, request: &[u8]) -> String {
-    let mut suites = Suites { post_quantum, ..Suites::default_for(true) };
-    if post_quantum == PostQuantum::Preferred {
-        let classic = suites.ike.iter().cloned().map(|mut suite| {
-            suite.additional.clear();
-            suite
-        });
-        suites.ike = suites.ike.iter().cloned().chain(classic.collect::<Vec<_>>()).collect();
-    }
+    let suites = Suites { post_quantum, ..Suites::default_for(true) };
     let settings =
         Settings { name: "b".to_owned(), private_key: PrivateKey::from_seed(&[1; 32]), suites, rekey: Rekey::NEVER };
     let mut endpoint = Endpoint::new(settings, Limits::default(), Rng::from_number(1), Time::ZERO);

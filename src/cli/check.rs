@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use argh::FromArgs;
 use serde::Serialize;
 
-use super::{Exit, answer, answer_json};
-use crate::config::load::{Loaded, load};
+use super::{Exit, answer, answer_json, logging};
+use crate::config::load::{Loaded, MissingKey, load_with};
 use crate::config::plan::Plan;
-use crate::config::report::Report;
+use crate::config::report::{Problem, Report};
 
 /// Report every problem of a configuration; exit code 1 if there is one.
 #[derive(FromArgs)]
@@ -33,15 +33,17 @@ struct Verdict<'a> {
 
 impl Check {
     pub(super) fn run(self) -> Exit {
-        let Loaded { report, plan, .. } = load(&self.file);
-        let exit = if plan.is_some() { Exit::Fine } else { Exit::Problem };
+        let Loaded { report, plan, .. } = load_with(&self.file, MissingKey::Allow);
+        let ok = report.errors.is_empty();
+        let exit = if ok { Exit::Fine } else { Exit::Problem };
         if self.json {
-            return answer_json(exit, &Verdict { schema: SCHEMA, ok: plan.is_some(), report: &report });
+            return answer_json(exit, &Verdict { schema: SCHEMA, ok, report: &report });
         }
         let mut text = listing(&report);
         let shown = self.file.display();
         text.push_str(&match plan {
             Some(plan) => format!("{shown}: fine: {}\n", summary(&plan)),
+            None if ok => format!("{shown}: fine, but for the key\n"),
             None => format!(
                 "{shown}: {}, {}\n",
                 count(report.errors.len(), "error"),
@@ -64,6 +66,16 @@ pub(super) fn listing(report: &Report) -> String {
     text
 }
 
+/// One line, or two where a log would cut it off: the place, then what is wrong there and the cure.
+pub(super) fn log_lines(problem: &Problem) -> Vec<String> {
+    let whole = problem.to_string();
+    if whole.chars().count() + LEVEL <= logging::MAX_LINE {
+        return vec![whole];
+    }
+    let place = whole.strip_suffix(&problem.message).unwrap_or_default().trim_end();
+    vec![place.to_owned(), problem.message.clone()]
+}
+
 fn summary(plan: &Plan) -> String {
     let dialled = plan.peers.iter().filter(|peer| !peer.endpoints.is_empty()).count();
     let tun = match &plan.tun {
@@ -80,3 +92,5 @@ fn count(number: usize, noun: &str) -> String {
 }
 
 const SCHEMA: u32 = 1;
+/// What stands before the message in a line of the log.
+const LEVEL: usize = 6;

@@ -1,4 +1,4 @@
-//! `wattle reload` and `wattle health`.
+//! `wattle reload`, `wattle rekey` and `wattle health`.
 
 use std::path::PathBuf;
 
@@ -17,6 +17,27 @@ pub(super) struct Reload {
     socket: PathBuf,
 }
 
+/// Make new keys for the sessions with a peer, now: no packet is lost. Without --ike and --data both are rekeyed.
+#[derive(FromArgs)]
+#[argh(subcommand, name = "rekey")]
+pub(super) struct Rekey {
+    /// the peer's name
+    #[argh(positional)]
+    peer: String,
+
+    /// only the IKE SA
+    #[argh(switch)]
+    ike: bool,
+
+    /// only the data tunnels (Child SAs)
+    #[argh(switch)]
+    data: bool,
+
+    /// the daemon's socket (/run/wattle.sock)
+    #[argh(option, default = "default_socket()")]
+    socket: PathBuf,
+}
+
 /// Say whether the daemon is alive, for a container's health check: exit code 0 or 1. Whether peers are up is for status.
 #[derive(FromArgs)]
 #[argh(subcommand, name = "health")]
@@ -29,6 +50,16 @@ pub(super) struct Health {
 impl Reload {
     pub(super) fn run(self) -> Exit {
         match client::ask(&self.socket, &Request::Reload) {
+            Ok(asked) => done(asked),
+            Err(error) => complain(Exit::Unreachable, &error.to_string()),
+        }
+    }
+}
+
+impl Rekey {
+    pub(super) fn run(self) -> Exit {
+        let (ike, children) = (self.ike || !self.data, self.data || !self.ike);
+        match client::ask(&self.socket, &Request::Rekey { peer: self.peer, ike, children }) {
             Ok(asked) => done(asked),
             Err(error) => complain(Exit::Unreachable, &error.to_string()),
         }

@@ -1,12 +1,13 @@
 //! `wattle run`: the daemon.
 
+use std::net::Ipv6Addr;
 use std::path::{Path, PathBuf};
 
 use argh::FromArgs;
 
 use super::{Exit, answer, check, complain, default_config, keys, logging};
 use crate::config::check::log_problem;
-use crate::config::load::{Loaded, load, load_or_make};
+use crate::config::load::{Loaded, MissingKey, load, load_with};
 use crate::config::report::Report;
 use crate::daemon::{self, Options, Reading};
 
@@ -29,6 +30,14 @@ pub(super) struct Run {
     /// names that need no name server (/etc/hosts)
     #[argh(option, default = "Options::default().hosts")]
     hosts: PathBuf,
+
+    /// log to the system's /dev/log instead of standard output and error
+    #[argh(switch)]
+    syslog: bool,
+
+    /// a global address: the IPv6 default route leads there if nothing else sets one (RouterOS: the veth's gateway6)
+    #[argh(option)]
+    gateway6: Option<String>,
 }
 
 impl Run {
@@ -42,42 +51,54 @@ impl Run {
             made = Some((path.to_owned(), key));
             Ok(pem)
         };
-        let Loaded { report, plan, log, files } = load_or_make(&self.config, Some(&mut make_key));
+        let Loaded { report, plan, files } = load_with(&self.config, MissingKey::Make(&mut make_key));
         if let Some((path, key)) = made {
             answer(Exit::Fine, &format!("made the key file {}\n{}", path.display(), keys::shown(&key)));
         }
         // An environment that is wrong does not keep a router from starting.
-        let environment = std::env::var("WATTLE_LOG").ok().filter(|filter| !filter.is_empty());
+        let environment = variable("WATTLE_LOG");
         let wrong = environment.as_deref().and_then(log_problem);
         let environment = environment.filter(|_| wrong.is_none());
-        logging::start(self.log.or(environment).or(log).as_deref().unwrap_or("info"));
+        let log = plan.as_ref().and_then(|plan| plan.log.clone());
+        logging::start(self.log.or(environment).or(log).as_deref().unwrap_or("info"), self.syslog);
         if let Some(message) = wrong {
             log::warn!("WATTLE_LOG: {message}");
         }
         let Some(plan) = plan else {
             let count = report.errors.len();
-            return complain(
-                Exit::Problem,
-                &format!(
-                    "the configuration has {count} {}\n{}",
-                    if count == 1 { "error" } else { "errors" },
-                    check::listing(&report).trim_end()
-                ),
-            );
+            let errors = if count == 1 { "error" } else { "errors" };
+            let lines: Vec<String> = report.errors.iter().flat_map(check::log_lines).collect();
+            return complain(Exit::Problem, &format!("the configuration has {count} {errors}\n{}", lines.join("\n")));
         };
-        for warning in &report.warnings {
-            log::warn!("{warning}");
+        for line in report.warnings.iter().flat_map(check::log_lines) {
+            log::warn!("{line}");
         }
+        let gateway6 = self.gateway6.or_else(|| variable("WATTLE_GATEWAY6")).and_then(|text| gateway(&text));
         let config = self.config;
         let source = Box::new(move || {
             let Loaded { report, plan, files, .. } = load(&config);
             Reading { plan: plan.ok_or_else(|| summary(&report)), files }
         });
-        match daemon::run(plan, files, source, Options { resolv_conf: self.resolv_conf, hosts: self.hosts }) {
+        let options = Options { resolv_conf: self.resolv_conf, hosts: self.hosts, gateway6 };
+        match daemon::run(plan, files, source, options) {
             Ok(()) => Exit::Fine,
             Err(error) => complain(Exit::Problem, &error.to_string()),
         }
     }
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// What cannot be a gateway is told, and then there is none.
+fn gateway(text: &str) -> Option<Ipv6Addr> {
+    let address =
+        text.parse().ok().filter(|address: &Ipv6Addr| !address.is_unicast_link_local() && !address.is_multicast());
+    if address.is_none() {
+        log::warn!("the IPv6 gateway {text:?} is no global address: no default route is set");
+    }
+    address
 }
 
 /// The first of the errors, and how many more there are.

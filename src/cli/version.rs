@@ -23,7 +23,6 @@ struct About {
     ciphers: Vec<&'static str>,
     prfs: Vec<&'static str>,
     key_exchanges: Vec<&'static str>,
-    additional_key_exchanges: Vec<&'static str>,
     hardware_aes: bool,
 }
 
@@ -39,7 +38,6 @@ impl Version {
                     ciphers: names.ciphers,
                     prfs: names.prfs,
                     key_exchanges: names.key_exchanges,
-                    additional_key_exchanges: names.additional_key_exchanges,
                     hardware_aes: hardware_aes(),
                 },
             );
@@ -48,13 +46,12 @@ impl Version {
         answer(
             Exit::Fine,
             &format!(
-                "{}\nciphers                   {}\nprfs                      {}\nkey exchanges             {}\n\
-             additional key exchanges  {}\nAES instructions          {aes}\n",
+                "{}\nciphers           {}\nprfs              {}\nkey exchanges     {}\n\
+             AES instructions  {aes}\n",
                 line(),
                 names.ciphers.join(" "),
                 names.prfs.join(" "),
                 names.key_exchanges.join(" "),
-                names.additional_key_exchanges.join(" "),
             ),
         )
     }

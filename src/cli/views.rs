@@ -1,4 +1,4 @@
-//! What the daemon is asked for: `status`, `peers`, `routes`, `neighbours`, `path`, `drops`.
+//! What the daemon is asked for: `status`, `peers`, `routes`, `neighbours`, `path`, `drops`, `sas`.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -7,7 +7,8 @@ use argh::FromArgs;
 use serde::Serialize;
 
 use super::{Exit, answer, answer_json, complain, default_socket};
-use crate::status::model::{Answer, Drop, Neighbour, Peer, Refused, Request, Route, Snapshot};
+use crate::status::model::{Answer, Drop, Neighbour, Peer, Refused, Request, Route, Sa, Snapshot};
+use crate::status::text::NotUp;
 use crate::status::{client, text};
 
 /// Show whether the mesh works, and if not, which peer fails and why; exit code 1 if one fails.
@@ -96,6 +97,19 @@ pub(super) struct Drops {
     socket: PathBuf,
 }
 
+/// Show the IKE and ESP SAs with suites, ages and counters, and which tunnels have none, and why.
+#[derive(FromArgs)]
+#[argh(subcommand, name = "sas")]
+pub(super) struct Sas {
+    /// as JSON
+    #[argh(switch)]
+    json: bool,
+
+    /// the daemon's socket (/run/wattle.sock)
+    #[argh(option, default = "default_socket()")]
+    socket: PathBuf,
+}
+
 /// A part of the snapshot, as JSON.
 #[derive(Serialize)]
 struct Part<T> {
@@ -123,6 +137,12 @@ struct NeighboursPart {
 struct DropsPart {
     drops: Vec<Drop>,
     refused: Vec<Refused>,
+}
+
+#[derive(Serialize)]
+struct SasPart {
+    sas: Vec<Sa>,
+    not_up: Vec<NotUp>,
 }
 
 impl Status {
@@ -166,6 +186,18 @@ impl Drops {
         with_snapshot(self.socket, |Snapshot { schema, drops, refused, .. }| match self.json {
             true => answer_json(Exit::Fine, &Part { schema, content: DropsPart { drops, refused } }),
             false => answer(Exit::Fine, &text::drops(&drops, &refused, WIDTH)),
+        })
+    }
+}
+
+impl Sas {
+    pub(super) fn run(self) -> Exit {
+        with_snapshot(self.socket, |Snapshot { schema, sas, peers, .. }| {
+            let not_up = text::not_up(&peers);
+            match self.json {
+                true => answer_json(Exit::Fine, &Part { schema, content: SasPart { sas, not_up } }),
+                false => answer(Exit::Fine, &text::sas(&sas, &not_up, WIDTH)),
+            }
         })
     }
 }

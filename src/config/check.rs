@@ -62,7 +62,10 @@ pub fn check(input: Input, report: &mut Report) -> Option<Plan> {
         let message = format!("{} lies in our locator {net}, whose addresses are SIDs: take another one", own.1.addr());
         report.error(&own.0.place, message);
     }
+    let level = suites::Level::read(&file.suites, None, report);
     let own = nodes::Own {
+        suites: &level,
+        hardware_aes,
         name: name.map(|name| name.value.as_str()),
         key: key.as_ref().map(PrivateKey::public),
         addresses: &addresses,
@@ -75,7 +78,7 @@ pub fn check(input: Input, report: &mut Report) -> Option<Plan> {
         &steer::Known { name: own.name, locator, peers: &peers, mtu: tun.as_ref().map(|tun| tun.mtu) },
         report,
     );
-    let suites = suites::suites(file.proposals.as_ref(), file.esp.as_ref(), file.pq.as_ref(), hardware_aes, report);
+    let suites = level.suites(None, hardware_aes);
     let babel = file.hello_ms.as_ref().map_or(Babel::default(), |at| hello(at, report));
     let rekey = rekey(&file);
     let kernel = kernel(&file, report);
@@ -114,6 +117,7 @@ pub fn check(input: Input, report: &mut Report) -> Option<Plan> {
         kernel,
         offload,
         control,
+        log: file.log.map(|log| log.value),
     })
 }
 

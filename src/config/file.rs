@@ -31,9 +31,7 @@ pub struct File {
     pub exit: bool,
     pub nodes: Option<Vec<Node>>,
     pub registry: Option<At<String>>,
-    pub proposals: Option<At<Vec<At<String>>>>,
-    pub esp: Option<At<Vec<At<String>>>>,
-    pub pq: Option<At<String>>,
+    pub suites: SuitesText,
     pub hello_ms: Option<At<u64>>,
     pub child_s: Option<At<u64>>,
     pub ike_s: Option<At<u64>>,
@@ -43,6 +41,14 @@ pub struct File {
     pub offload: Switches,
     pub control: Option<At<String>>,
     pub log: Option<At<String>>,
+}
+
+/// `proposals`, `esp` and `pq`, of the whole node or of one peer.
+#[derive(Debug, Default)]
+pub struct SuitesText {
+    pub proposals: Option<At<Vec<At<String>>>>,
+    pub esp: Option<At<Vec<At<String>>>>,
+    pub pq: Option<At<String>>,
 }
 
 /// Each `"auto"`, `"on"` or `"off"`.
@@ -70,6 +76,9 @@ pub struct Node {
     pub locator: Option<At<String>>,
     pub routes: Vec<At<PrefixText>>,
     pub pin_port: bool,
+    pub remote_id: Option<At<String>>,
+    pub local_id: Option<At<String>>,
+    pub suites: SuitesText,
 }
 
 /// An entry of `steer`.
@@ -131,9 +140,7 @@ pub fn decode(root: &Value, file: &str, report: &mut Report) -> File {
         exit: d.boolean(&top, "exit").unwrap_or(false),
         nodes: d.nodes(&top),
         registry: d.string(&top, "registry"),
-        proposals: d.list(&top, "proposals", Decoder::text),
-        esp: d.list(&top, "esp", Decoder::text),
-        pq: d.string(&top, "pq"),
+        suites: d.suites(&top),
         hello_ms: babel.as_ref().and_then(|o| d.integer(o, "hello_ms", 100..=60_000)),
         // Below ten seconds an SA would hardly stand before its successor is due.
         child_s: rekey.as_ref().and_then(|o| d.integer(o, "child_s", 10..=604_800)),
@@ -372,6 +379,14 @@ impl Decoder<'_> {
         }
     }
 
+    fn suites(&mut self, object: &Object<'_>) -> SuitesText {
+        SuitesText {
+            proposals: self.list(object, "proposals", Self::text),
+            esp: self.list(object, "esp", Self::text),
+            pq: self.string(object, "pq"),
+        }
+    }
+
     fn nodes(&mut self, top: &Object<'_>) -> Option<Vec<Node>> {
         self.list(top, "nodes", Self::node).map(|list| list.value)
     }
@@ -385,6 +400,9 @@ impl Decoder<'_> {
             locator: self.string(&object, "locator"),
             routes: self.list(&object, "routes", Self::prefix).map_or(Vec::new(), |list| list.value),
             pin_port: self.boolean(&object, "pin_port").unwrap_or(false),
+            remote_id: self.string(&object, "remote_id"),
+            local_id: self.string(&object, "local_id"),
+            suites: self.suites(&object),
             place: object.place,
         })
     }
@@ -415,7 +433,20 @@ const TOP: &[&str] = &[
 ];
 const TUN: &[&str] = &["name", "mtu", "addresses", "description"];
 const PREFIX: &[&str] = &["to", "from", "description"];
-const NODE: &[&str] = &["name", "public_key", "endpoints", "locator", "routes", "pin_port", "description"];
+const NODE: &[&str] = &[
+    "name",
+    "public_key",
+    "endpoints",
+    "locator",
+    "routes",
+    "pin_port",
+    "remote_id",
+    "local_id",
+    "proposals",
+    "esp",
+    "pq",
+    "description",
+];
 const STEER: &[&str] =
     &["name", "from", "to", "protocol", "port", "dscp", "via", "exit", "srh", "if_unreachable", "description"];
 const BABEL: &[&str] = &["hello_ms", "description"];

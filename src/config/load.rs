@@ -23,46 +23,50 @@ pub struct Loaded {
     pub report: Report,
     /// `None` if the report has errors.
     pub plan: Option<Plan>,
-    /// The filter of log levels, if the file has one.
-    pub log: Option<String>,
     /// What was read, or would have been: the configuration and its registry.
     pub files: Vec<PathBuf>,
 }
 
-/// Makes a key file where there is none, and gives its content.
-pub type MakeKey<'a> = &'a mut dyn FnMut(&Path) -> io::Result<Zeroizing<Vec<u8>>>;
+/// What to do where there is no key file.
+pub enum MissingKey<'a> {
+    /// It is an error.
+    Refuse,
+    /// It is a warning, for the start makes one; there is no plan then.
+    Allow,
+    /// Make one, and give its content.
+    Make(&'a mut dyn FnMut(&Path) -> io::Result<Zeroizing<Vec<u8>>>),
+}
 
 /// Reads the file at `path` and everything it names, and reports every problem there is.
 pub fn load(path: &Path) -> Loaded {
-    load_or_make(path, None)
+    load_with(path, MissingKey::Refuse)
 }
 
-/// [`load`], making the key file if there is none.
-pub fn load_or_make(path: &Path, make_key: Option<MakeKey<'_>>) -> Loaded {
+/// [`load`], where a key file may be missing.
+pub fn load_with(path: &Path, missing: MissingKey<'_>) -> Loaded {
     let mut files = vec![path.to_owned()];
     let mut report = Report::default();
     let shown = path.display().to_string();
     let place = Place::file(&shown);
     let folder = path.parent().map_or(PathBuf::new(), Path::to_owned);
     let Some(root) = read_json(path, &place, "the configuration", &mut report) else {
-        return Loaded { report, plan: None, log: None, files };
+        return Loaded { report, plan: None, files };
     };
     let file = file::decode(&root, &shown, &mut report);
-    let key = file.private_key.as_ref().and_then(|name| private_key(name, &folder, make_key, &mut report));
+    let key = file.private_key.as_ref().and_then(|name| private_key(name, &folder, missing, &mut report));
     let registry = file.registry.as_ref().map(|name| registry(name, &folder, &mut report));
     files.extend(file.registry.as_ref().map(|name| folder.join(&name.value)));
-    let log = file.log.as_ref().map(|log| log.value.clone());
     let input = Input { place, file, key, registry, folder, hardware_aes: hardware_aes() };
     let plan = check::check(input, &mut report);
     report.sort(&shown);
-    Loaded { report, plan, log, files }
+    Loaded { report, plan, files }
 }
 
 fn read_json(path: &Path, place: &Place, what: &str, report: &mut Report) -> Option<Value> {
     let octets = match read(path) {
         Ok(octets) => octets,
         Err(error) => {
-            report.error(place, format!("cannot read {what}: {}", reason(&error)));
+            report.error(place, format!("cannot read {what}: {}{}", reason(&error), example(path)));
             return None;
         }
     };
@@ -87,6 +91,14 @@ fn read_json(path: &Path, place: &Place, what: &str, report: &mut Report) -> Opt
     root
 }
 
+/// A mount that was empty has been filled with an example, and nothing else.
+fn example(path: &Path) -> String {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".example");
+    let there = !path.exists() && path.with_file_name(&name).exists();
+    if there { format!("; make it from {} beside it", name.display()) } else { String::new() }
+}
+
 fn registry(name: &At<String>, folder: &Path, report: &mut Report) -> Vec<Node> {
     let path = folder.join(&name.value);
     let shown = path.display().to_string();
@@ -105,12 +117,7 @@ fn registry(name: &At<String>, folder: &Path, report: &mut Report) -> Vec<Node> 
     }
 }
 
-fn private_key(
-    name: &At<String>,
-    folder: &Path,
-    make_key: Option<MakeKey<'_>>,
-    report: &mut Report,
-) -> Option<PrivateKey> {
+fn private_key(name: &At<String>, folder: &Path, missing: MissingKey<'_>, report: &mut Report) -> Option<PrivateKey> {
     if keyfile::parse_private(name.value.as_bytes()).is_ok() {
         // Its value must not appear anywhere.
         report.error(&name.place, "holds a key: put the key into a file of its own, and the file's name here");
@@ -122,9 +129,13 @@ fn private_key(
         return None;
     }
     let path = folder.join(&name.value);
-    let octets = match (read(&path).map(Zeroizing::new), make_key) {
+    let octets = match (read(&path).map(Zeroizing::new), missing) {
         (Ok(octets), _) => octets,
-        (Err(error), Some(make)) if error.kind() == io::ErrorKind::NotFound => match make(&path) {
+        (Err(error), MissingKey::Allow) if error.kind() == io::ErrorKind::NotFound => {
+            report.warning(&name.place, format!("there is no key file {shown} yet: wattle run makes it"));
+            return None;
+        }
+        (Err(error), MissingKey::Make(make)) if error.kind() == io::ErrorKind::NotFound => match make(&path) {
             Ok(octets) => octets,
             Err(error) => {
                 let message = format!("there is no key file {shown}, and it cannot be made: {}", reason(&error));

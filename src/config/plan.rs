@@ -11,6 +11,7 @@ use crate::crypto::aead::Cipher;
 use crate::crypto::kex::Method;
 use crate::crypto::prf::Prf;
 use crate::crypto::sign::{PrivateKey, PublicKey};
+use crate::identity::Identity;
 use crate::offload::Offload;
 use crate::prefix::Prefix;
 
@@ -28,6 +29,7 @@ pub struct Plan {
     pub locator: Option<Ipv6Net>,
     pub steering: Steering,
     pub peers: Vec<Peer>,
+    /// Of the node as a whole: what a peer has unless its entry says otherwise.
     pub suites: Suites,
     pub rekey: Rekey,
     pub babel: Babel,
@@ -35,6 +37,8 @@ pub struct Plan {
     pub offload: Offload,
     /// The unix socket of `wattle status`.
     pub control: PathBuf,
+    /// The filter of log levels, if the file has one; read at the start only.
+    pub log: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +59,11 @@ pub struct Peer {
     pub routes: Vec<Prefix>,
     /// Never redial from another source port (a firewall lets only the listening port through).
     pub pin_port: bool,
+    /// Who it says it is, and who we say we are to it.
+    pub remote_id: Identity,
+    pub local_id: Identity,
+    /// What we offer to it and accept from it.
+    pub suites: Suites,
 }
 
 /// Segment routing: our policies, and what we do for those of others.
@@ -128,6 +137,18 @@ pub struct IkeSuite {
     pub additional: Vec<Method>,
 }
 
+impl IkeSuite {
+    /// Every key exchange, in order.
+    pub fn exchanges(&self) -> impl Iterator<Item = Method> + '_ {
+        std::iter::once(self.exchange).chain(self.additional.iter().copied())
+    }
+
+    /// Whether ML-KEM takes part in its keys.
+    pub fn is_post_quantum(&self) -> bool {
+        self.exchanges().any(Method::is_post_quantum)
+    }
+}
+
 impl std::fmt::Display for IkeSuite {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}-{}-{}", self.cipher.name(), self.prf.name(), self.exchange.name())?;
@@ -192,23 +213,39 @@ impl Default for Babel {
 }
 
 impl Suites {
-    /// X25519 + ML-KEM-768 first; AES-GCM first where the CPU has AES instructions, else ChaCha20-Poly1305.
+    /// X25519 + ML-KEM-768 first, X25519 alone for peers that cannot do better; AES-GCM first where the CPU has AES instructions,
+    /// else ChaCha20-Poly1305.
     pub fn default_for(hardware_aes: bool) -> Suites {
         let order = if hardware_aes {
             [Cipher::Aes256Gcm, Cipher::ChaCha20Poly1305]
         } else {
             [Cipher::ChaCha20Poly1305, Cipher::Aes256Gcm]
         };
-        let suite = |cipher| IkeSuite {
+        let suite = |additional: &[Method], cipher| IkeSuite {
             cipher,
             prf: Prf::HmacSha2_256,
             exchange: Method::X25519,
-            additional: vec![Method::MlKem768],
+            additional: additional.to_vec(),
         };
+        let both = |additional| order.map(|cipher| suite(additional, cipher));
         Suites {
-            ike: order.into_iter().map(suite).collect(),
+            ike: [both(&[Method::MlKem768]), both(&[])].concat(),
             esp: vec![order[0], order[1], Cipher::Aes128Gcm],
-            post_quantum: PostQuantum::Required,
+            post_quantum: PostQuantum::Preferred,
         }
+    }
+
+    /// The same with ML-KEM in every session, or none.
+    pub fn required(self) -> Suites {
+        Suites { post_quantum: PostQuantum::Required, ..self }.in_order()
+    }
+
+    /// Only what the policy allows, and what has ML-KEM first.
+    pub fn in_order(mut self) -> Suites {
+        match self.post_quantum {
+            PostQuantum::Required => self.ike.retain(IkeSuite::is_post_quantum),
+            PostQuantum::Preferred => self.ike.sort_by_key(|suite| !suite.is_post_quantum()),
+        }
+        self
     }
 }

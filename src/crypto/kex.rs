@@ -26,6 +26,10 @@ impl Method {
             Method::MlKem1024 => "mlkem1024",
         }
     }
+
+    pub const fn is_post_quantum(self) -> bool {
+        !matches!(self, Method::X25519)
+    }
 }
 
 /// The peer's public value or ciphertext is not one of this method.

@@ -66,8 +66,8 @@ struct Driver<'a> {
     lookout: Lookout,
     /// SIGHUP came.
     hung_up: bool,
-    /// `wattle reload` was served: the node has outputs.
-    reloaded: Pin<Box<Receiver<()>>>,
+    /// A command was served that gave the node something to send.
+    commanded: Pin<Box<Receiver<()>>>,
     /// When to try to make the device again, and how long to wait after that.
     reopen: Option<(Instant, Duration)>,
     timer: Timer,
@@ -90,7 +90,7 @@ pub(super) async fn drive(
     let node = RefCell::new(Node::new(plan.clone(), seed, clock.now()));
     let executor = LocalExecutor::new();
     let (resolver_out, resolved) = channel::unbounded();
-    let (reload_out, reloaded) = channel::bounded(1);
+    let (command_out, commanded) = channel::bounded(1);
     let reloader = Reloader::new(&node, clock, source, files);
     let mut driver = Driver {
         plan: &plan,
@@ -107,7 +107,7 @@ pub(super) async fn drive(
         reloader: &reloader,
         lookout: Lookout::new(reloader.files()),
         hung_up: false,
-        reloaded: Box::pin(reloaded),
+        commanded: Box::pin(commanded),
         reopen: None,
         timer: Timer::never(),
         batch: Batch::new(),
@@ -120,14 +120,22 @@ pub(super) async fn drive(
         Request::Reload => {
             let (fine, message) = reloader.reload("wattle reload");
             // Full means that the loop is about to look anyway.
-            let _ = reload_out.try_send(());
+            let _ = command_out.try_send(());
             Answer::Done { fine, message }
         }
         asked @ (Request::Trace { .. } | Request::TraceResult) => {
             let answer = trace(&mut node.borrow_mut(), clock.now(), asked);
             // Probes wait in the node.
-            let _ = reload_out.try_send(());
+            let _ = command_out.try_send(());
             answer
+        }
+        Request::Rekey { peer, ike, children } => {
+            let done = node.borrow_mut().rekey(clock.now(), &peer, ike, children);
+            let _ = command_out.try_send(());
+            match done {
+                Ok(message) => Answer::Done { fine: true, message },
+                Err(message) => Answer::Error { message },
+            }
         }
         other @ (Request::Snapshot | Request::Path { .. } | Request::Health) => {
             answer(&node.borrow(), clock.now(), &other)
@@ -423,7 +431,7 @@ impl Driver<'_> {
             ready = true;
         }
         ready |= self.lookout.poll(context);
-        while let Poll::Ready(Some(())) = self.reloaded.as_mut().poll_next(context) {
+        while let Poll::Ready(Some(())) = self.commanded.as_mut().poll_next(context) {
             self.after_reload();
             ready = true;
         }
@@ -484,7 +492,7 @@ fn trace(node: &mut Node, now: Time, request: Request) -> Answer {
 fn answer(node: &Node, now: Time, request: &Request) -> Answer {
     match request {
         Request::Health => health(node, now),
-        Request::Reload | Request::Trace { .. } | Request::TraceResult => {
+        Request::Reload | Request::Rekey { .. } | Request::Trace { .. } | Request::TraceResult => {
             Answer::Error { message: "not by this way".to_owned() }
         }
         Request::Snapshot => Answer::Snapshot(Box::new(node.snapshot(now))),

@@ -7,14 +7,15 @@ mod clock;
 mod driver;
 mod errors;
 mod reload;
+mod selfcheck;
 
 use std::io;
+use std::net::Ipv6Addr;
 use std::path::PathBuf;
 
 use crate::config::plan::Plan;
-use crate::crypto::aead;
 use crate::crypto::rng::Rng;
-use crate::os::kernel::{self, Kernel, Link, Settings};
+use crate::os::kernel::{Kernel, Link, Settings};
 use crate::os::resolve::Resolver;
 use crate::os::signals::Signals;
 use crate::os::tun::{Tun, TunError};
@@ -22,6 +23,7 @@ use crate::os::udp::{OpenError, Udp};
 use crate::os::words;
 use crate::path::SocketId;
 use crate::status::server::{BindError, Server};
+use clock::Clock;
 pub use reload::{Reading, Source};
 
 /// What is not the configuration's to say.
@@ -30,6 +32,8 @@ pub struct Options {
     /// Where the name servers are found; routers often keep the uplink's in another file.
     pub resolv_conf: PathBuf,
     pub hosts: PathBuf,
+    /// Where the system's IPv6 default route shall lead, if nobody else sets one.
+    pub gateway6: Option<Ipv6Addr>,
 }
 
 /// Why the daemon did not start.
@@ -57,6 +61,7 @@ pub enum StartError {
 /// # Errors
 /// What kept it from starting. Nothing of ours is left in the system then.
 pub fn run(plan: Plan, files: Vec<PathBuf>, source: Source, options: Options) -> Result<(), StartError> {
+    selfcheck::machine();
     // Before smol starts its helper thread, which must not take the signals.
     let signals = Signals::open().map_err(StartError::Signals)?;
     let seed = Rng::from_os()?.array();
@@ -66,15 +71,15 @@ pub fn run(plan: Plan, files: Vec<PathBuf>, source: Source, options: Options) ->
     }
     let server = Server::bind(&plan.control)?;
     let tun = plan.tun.as_ref().map(|tun| Tun::open(&tun.name, plan.offload.tun)).transpose()?;
-    let kernel = match &tun {
+    let mut kernel = match &tun {
         Some(tun) => Some(install(&plan, tun)?),
         // A relay may run without rights; what an earlier run with a device has left goes if we are allowed to.
-        None => {
-            drop(Kernel::open(settings(&plan)));
-            None
-        }
+        None => Kernel::open(settings(&plan)).ok().filter(|_| options.gateway6.is_some()),
     };
-    announce(&plan, tun.as_ref());
+    if let (Some(kernel), Some(gateway)) = (&mut kernel, options.gateway6) {
+        kernel.keep_default_route(gateway, Clock::instant());
+    }
+    selfcheck::system(&plan, tun.as_ref(), &udp);
     let resolver = Resolver { hosts: options.hosts, resolv_conf: options.resolv_conf, mark: plan.kernel.mark };
     let system = driver::System { udp, tun, kernel, resolver, signals };
     smol::block_on(driver::drive(plan, seed, system, server, (files, source)));
@@ -83,7 +88,7 @@ pub fn run(plan: Plan, files: Vec<PathBuf>, source: Source, options: Options) ->
 
 impl Default for Options {
     fn default() -> Options {
-        Options { resolv_conf: PathBuf::from("/etc/resolv.conf"), hosts: PathBuf::from("/etc/hosts") }
+        Options { resolv_conf: PathBuf::from("/etc/resolv.conf"), hosts: PathBuf::from("/etc/hosts"), gateway6: None }
     }
 }
 
@@ -115,30 +120,4 @@ fn link(plan: &Plan, tun: &Tun) -> Option<Link> {
         mtu: settings.mtu,
         addresses: settings.addresses.clone(),
     })
-}
-
-/// One line that says what runs, and warnings about what the system does not do for it.
-fn announce(plan: &Plan, tun: Option<&Tun>) {
-    let ports: Vec<String> = plan.listen.iter().map(u16::to_string).collect();
-    let device = tun.map_or("relay only".to_owned(), |tun| format!("device {}", tun.name()));
-    log::info!("wattle {} runs as {}: UDP {}, {device}", env!("CARGO_PKG_VERSION"), plan.name, ports.join(", "));
-    if let Some(tun) = tun.filter(|_| plan.steering.exit) {
-        // Said, not done: images have no nft, and on routers the firewall's manager owns the rules (docs/steering.md).
-        let device = tun.name();
-        log::info!(
-            "exit, IPv4 leaves masqueraded by: nft 'add table ip wattle; add chain ip wattle nat {{ type nat hook postrouting priority 100; }}'"
-        );
-        log::info!("exit, and: nft 'add rule ip wattle nat iifname \"{device}\" oifname != \"{device}\" masquerade'");
-    }
-    let ciphers = aead::engines().map(|(cipher, engine)| format!("{} ({})", cipher.name(), engine.name()));
-    log::info!("ciphers: {}", ciphers.join(", "));
-    for (ipv6, family, key) in [(false, "IPv4", "net.ipv4.ip_forward"), (true, "IPv6", "net.ipv6.conf.all.forwarding")]
-    {
-        let announced = plan.announce.iter().any(|prefix| prefix.is_ipv4() != ipv6);
-        if tun.is_some() && announced && !kernel::forwards(ipv6) {
-            log::warn!(
-                "this system forwards no {family} packets: the networks behind it stay cut off (sysctl -w {key}=1)"
-            );
-        }
-    }
 }

@@ -10,6 +10,17 @@ use crate::wire::esp;
 pub struct InSa {
     aead: Aead,
     window: Window<BLOCKS>,
+    count: InCount,
+}
+
+/// What an inbound SA has seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InCount {
+    /// That verified, with the octets of their content.
+    pub packets: u64,
+    pub octets: u64,
+    /// Dropped by the replay window: below it, or seen before.
+    pub replays: u64,
 }
 
 /// The content of an authenticated packet.
@@ -40,18 +51,27 @@ pub enum Refusal {
 impl InSa {
     /// `None` if the key is not `cipher.keymat_len()` octets long.
     pub fn new(cipher: Cipher, key: &Secret) -> Option<InSa> {
-        Some(InSa { aead: Aead::new(cipher, key)?, window: Window::default() })
+        Some(InSa { aead: Aead::new(cipher, key)?, window: Window::default(), count: InCount::default() })
+    }
+
+    pub fn count(&self) -> InCount {
+        self.count
     }
 
     /// Opens a packet in place. The window moves only if the ICV verifies.
     pub fn open<'a>(&mut self, packet: &'a mut [u8]) -> Result<Opened<'a>, Refusal> {
         let esp::Parts { sequence, aad, iv, encrypted, icv } = esp::split(packet).ok_or(Refusal::Runt)?;
-        self.window.check(sequence).map_err(Refusal::Replay)?;
+        if let Err(replay) = self.window.check(sequence) {
+            self.count.replays += 1;
+            return Err(Refusal::Replay(replay));
+        }
         self.aead.open(iv, &aad, encrypted, &icv).map_err(|_| Refusal::Forged)?;
         let newest = sequence > self.window.highest();
         self.window.commit(sequence);
+        self.count.packets += 1;
         let content = esp::parse_trailer(encrypted)
             .map(|(length, next_header)| Content { next_header, payload: &mut encrypted[..length] });
+        self.count.octets += content.as_ref().map_or(0, |content| content.payload.len() as u64);
         Ok(Opened { newest, content })
     }
 }

@@ -8,7 +8,7 @@ pub mod out;
 pub mod replay;
 pub mod sad;
 
-pub use inn::{InSa, Opened, Refusal};
+pub use inn::{InCount, InSa, Opened, Refusal};
 pub use out::{OutSa, Sealer};
 pub use sad::Sad;
 

@@ -26,6 +26,11 @@ impl OutSa {
         Some(Sealer { spi: self.spi, aead: &self.aead, sequence: self.sent })
     }
 
+    /// Sequence numbers used.
+    pub fn sent(&self) -> u32 {
+        self.sent
+    }
+
     #[cfg(test)]
     pub(crate) fn skip_to(&mut self, sent: u32) {
         self.sent = sent;

@@ -1,6 +1,6 @@
 //! The inbound half of the SA database (RFC 4301 §4.4.2): SPI → SA and the link it belongs to.
 
-use super::InSa;
+use super::{InCount, InSa};
 use crate::path::LinkId;
 
 /// Sorted by SPI: we choose them, so nobody can make lookups slow, and with some dozens of SAs a search beats a hash.
@@ -27,6 +27,11 @@ impl Sad {
     pub fn lookup(&mut self, spi: u32) -> Option<(LinkId, &mut InSa)> {
         let at = self.spis.binary_search(&spi).ok()?;
         self.sas.get_mut(at).map(|(link, sa)| (*link, &mut **sa))
+    }
+
+    pub fn count(&self, spi: u32) -> Option<InCount> {
+        let at = self.spis.binary_search(&spi).ok()?;
+        self.sas.get(at).map(|(_, sa)| sa.count())
     }
 
     /// Removes the SA if it is this link's.

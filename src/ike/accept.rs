@@ -2,6 +2,8 @@
 //!
 //! Whoever asks is a stranger: replies are no larger than what they answer until an SA is made, and without one nothing is kept.
 
+use std::net::IpAddr;
+
 use super::context::Context;
 use super::cookie::Claim;
 use super::error::Fault;
@@ -13,7 +15,7 @@ use super::natd::{self, Spis};
 use super::sa::{Core, Sa, State};
 use super::window::Window;
 use super::{payloads, propose, trace};
-use crate::config::plan::{IkeSuite, PostQuantum};
+use crate::config::plan::IkeSuite;
 use crate::crypto::kex;
 use crate::path::Path;
 use crate::time::Time;
@@ -76,7 +78,7 @@ pub(super) fn accept(ctx: &mut Context, request: &Request<'_>, sa: SaId, spi: u6
         ctx.count("ike_cookie_asked");
         return None;
     }
-    let (suite, proposal) = match choose(ctx, &payloads, offered) {
+    let (suite, proposal) = match choose(ctx, address, &payloads, offered) {
         Ok(choice) => choice,
         Err(reason) => {
             reply(ctx, request, Fault::NoProposal.notify());
@@ -158,16 +160,22 @@ fn paid(ctx: &mut Context, request: &Request<'_>, payloads: &[Payload], claim: C
     first.kind == NotifyType::COOKIE && ctx.cookies.verify(request.now, &mut ctx.rng, claim, &first.data)
 }
 
-fn choose(ctx: &Context, payloads: &[Payload], offered: &[Proposal]) -> Result<(IkeSuite, Proposal), Reason> {
+fn choose(
+    ctx: &Context,
+    from: IpAddr,
+    payloads: &[Payload],
+    offered: &[Proposal],
+) -> Result<(IkeSuite, Proposal), Reason> {
     if !payloads::takes_ed25519(payloads) {
         return Err(Reason::Incompatible("it does not take Ed25519 signatures (RFC 8420)".to_owned()));
     }
     // RFC 9242 §3.1: without the notify there is no IKE_INTERMEDIATE, and without that no additional key exchange.
     let intermediate = payloads::notify(payloads, NotifyType::INTERMEDIATE_EXCHANGE_SUPPORTED).is_some();
-    let possible: Vec<IkeSuite> =
-        ctx.ike.iter().filter(|suite| intermediate || suite.additional.is_empty()).cloned().collect();
+    let mut possible = ctx.acceptable(from);
+    let required = possible.iter().all(IkeSuite::is_post_quantum);
+    possible.retain(|suite| intermediate || suite.additional.is_empty());
     propose::choose_ike(&possible, offered).ok_or_else(|| {
-        if ctx.post_quantum == PostQuantum::Required && !(intermediate && propose::has_ml_kem(offered)) {
+        if required && !(intermediate && propose::has_ml_kem(offered)) {
             no_ml_kem()
         } else {
             Reason::Incompatible("none of its IKE proposals is among our suites: compare both configs".to_owned())

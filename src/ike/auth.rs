@@ -5,20 +5,22 @@
 
 use super::child::{self, Verdict};
 use super::closing::Closing;
-use super::context::{Context, Peer};
+use super::context::Context;
 use super::error::{Fault, no_child, refusal, sentence};
 use super::established::{Established, child_of};
-use super::event::{Event, Reason, Role};
+use super::event::{Event, Known, Reason, Role};
 use super::handshake::{Handshake, Responding};
 use super::sa::{Core, End, State, Step};
 use super::seal::Plain;
 use super::signature::{BadAuth, SignedOctets};
 use super::window::LATER;
 use super::{payloads, trace};
+use crate::config::plan::PostQuantum;
 use crate::crypto::sign::PublicKey;
+use crate::identity::Identity;
 use crate::path::PeerId;
 use crate::time::Time;
-use crate::wire::ike::{Auth, Cert, Exchange, Id, Payload, cert_encoding, id_type};
+use crate::wire::ike::{Auth, Cert, Exchange, Id, Payload, cert_encoding};
 
 /// The initiator waits for the response.
 pub(super) struct Authenticating {
@@ -31,12 +33,14 @@ pub(super) struct Authenticating {
 /// As initiator: all key exchanges are done.
 pub(super) fn start(mut handshake: Handshake, core: &mut Core, ctx: &mut Context, now: Time) -> Step {
     let message_id = core.window.next_id().unwrap_or_default();
-    let id = Id::new(id_type::FQDN, ctx.name.as_bytes());
+    let Some(known) = core.peer.and_then(|peer| ctx.peers.get(&peer)) else {
+        return Err(End::Closed(Reason::ClosedByUs));
+    };
+    let (id, wanted) = (payload(&known.local_id), payload(&known.remote_id));
     let auth = signed(&handshake, Role::Initiator, &id, message_id).sign(&ctx.private_key);
     let spi_in = core.reserve_spi(ctx);
-    let wanted = Id::new(id_type::FQDN, core.peer_name(ctx).as_bytes());
     let mut request = vec![Payload::IdI(id), Payload::Cert(our_key(ctx)), Payload::IdR(wanted), Payload::Auth(auth)];
-    request.extend(child::offer(&ctx.esp, spi_in, &[], false));
+    request.extend(child::offer(&ctx.suites(core.peer).esp, spi_in, &[], false));
     core.request(ctx, now, &mut handshake.keys, Exchange::IKE_AUTH, &request, LATER)?;
     Ok(State::Authenticating(Box::new(Authenticating { handshake, message_id, spi_in })))
 }
@@ -57,8 +61,8 @@ impl Authenticating {
         let Some((peer, known)) = core.peer.and_then(|peer| Some((peer, ctx.peers.get(&peer)?))) else {
             return Err(End::Closed(Reason::ClosedByUs));
         };
-        let checked = if id.kind != id_type::FQDN || id.data != known.name.as_bytes() {
-            Err(sentence(format!("peer says it is '{}', config expects '{}'", words(id), known.name)))
+        let checked = if identity(id).is_none_or(|identity| identity.key() != known.remote_id.key()) {
+            Err(sentence(format!("peer says it is '{}', config expects '{}'", words(id), known.remote_id)))
         } else {
             let signed = signed(&self.handshake, Role::Responder, id, self.message_id);
             verify(&signed, known, auth, &payloads)
@@ -86,7 +90,7 @@ impl Authenticating {
         let Authenticating { handshake, spi_in, .. } = *self;
         announce(core, ctx, now, peer, &handshake);
         let mut state = Established::new(handshake.keys, handshake.suite, ctx, now);
-        match child::verdict(&ctx.esp, &[], false, payloads) {
+        match child::verdict(&ctx.suites(core.peer).esp, &[], false, payloads) {
             Verdict::Given(choice) => {
                 let seed = &handshake.seed;
                 let nonces = (seed.nonce_initiator.as_slice(), seed.nonce_responder.as_slice());
@@ -111,10 +115,10 @@ pub(super) fn respond(
     payloads: &[Payload],
 ) -> Step {
     let message_id = request.header.message_id;
-    let (peer, key) = match identify(&state.handshake, ctx, message_id, payloads) {
+    let (peer, local_id) = match identify(&state.handshake, ctx, message_id, payloads) {
         Ok(known) => known,
         Err(reason) => {
-            let name = payloads::id_initiator(payloads).map(|id| id.data.as_slice());
+            let name = payloads::id_initiator(payloads).map(words);
             ctx.count("ike_authentication_failed");
             ctx.refuse(now, core.path, name, Reason::AuthFailed(reason));
             let mut state = state;
@@ -122,9 +126,9 @@ pub(super) fn respond(
             return Ok(state.linger(now));
         }
     };
-    log::debug!("{} proved to hold {}", core.path, key.fingerprint());
+    core.peer = Some(peer);
     let Responding { mut handshake, .. } = *state;
-    let id = Id::new(id_type::FQDN, ctx.name.as_bytes());
+    let id = payload(&local_id);
     let auth = signed(&handshake, Role::Responder, &id, message_id).sign(&ctx.private_key);
     let mut answer = vec![Payload::IdR(id), Payload::Cert(our_key(ctx)), Payload::Auth(auth)];
     // RFC 7296 §2.21.2: the first Child SA may fail by itself; RFC 6023: it may not be asked for.
@@ -167,25 +171,32 @@ fn announce(core: &mut Core, ctx: &mut Context, now: Time, peer: PeerId, handsha
     });
 }
 
-/// Who the initiator is, proved; or why not, for a person.
+/// Who the initiator is, proved, and who we are to it; or why not, for a person.
 fn identify(
     handshake: &Handshake,
     ctx: &Context,
     message_id: u32,
     payloads: &[Payload],
-) -> Result<(PeerId, PublicKey), String> {
+) -> Result<(PeerId, Identity), String> {
     let id = payloads::id_initiator(payloads).ok_or("it did not say who it is")?;
     let auth = payloads::auth(payloads).ok_or("no proof of identity in its IKE_AUTH")?;
     let signed = signed(handshake, Role::Initiator, id, message_id);
-    let known = if id.kind == id_type::FQDN { ctx.peer_by_name(&id.data) } else { None };
-    let Some((peer, known)) = known else {
+    let Some((peer, known)) = identity(id).and_then(|identity| ctx.peer_by_identity(&identity)) else {
         return Err(match proved_key(&signed, auth, payloads) {
             Some(key) => format!("not in nodes; its key is {}", key.fingerprint()),
             None => "not in nodes".to_owned(),
         });
     };
     verify(&signed, known, auth, payloads)?;
-    Ok((peer, known.key))
+    // IKE_SA_INIT took what anybody may begin with.
+    let suite = &handshake.suite;
+    if known.suites.post_quantum == PostQuantum::Required && !suite.is_post_quantum() {
+        return Err(format!("'{}' did not agree to ML-KEM, which our config requires", known.name));
+    }
+    if !known.suites.ike.contains(suite) {
+        return Err(sentence(format!("{suite} is not among our proposals for '{}'", known.name)));
+    }
+    Ok((peer, known.local_id.clone()))
 }
 
 fn signed<'a>(handshake: &'a Handshake, signer: Role, id: &'a Id, auth_message_id: u32) -> SignedOctets<'a> {
@@ -204,7 +215,7 @@ fn signed<'a>(handshake: &'a Handshake, signer: Role, id: &'a Id, auth_message_i
     }
 }
 
-fn verify(signed: &SignedOctets<'_>, known: &Peer, auth: &Auth, payloads: &[Payload]) -> Result<(), String> {
+fn verify(signed: &SignedOctets<'_>, known: &Known, auth: &Auth, payloads: &[Payload]) -> Result<(), String> {
     match signed.verify(&known.key, auth) {
         Ok(()) => Ok(()),
         Err(BadAuth::Signature) => {
@@ -231,12 +242,20 @@ fn our_key(ctx: &Context) -> Cert {
     Cert { encoding: cert_encoding::RAW_PUBLIC_KEY, data }
 }
 
+fn identity(id: &Id) -> Option<Identity> {
+    Identity::from_wire(id.kind, &id.data)
+}
+
+fn payload(identity: &Identity) -> Id {
+    let (kind, data) = identity.to_wire();
+    Id::new(kind, data)
+}
+
 /// An identity for a person; the peer chose it.
 fn words(id: &Id) -> String {
-    if id.kind == id_type::FQDN {
-        String::from_utf8_lossy(&id.data).escape_default().take(64).collect()
-    } else {
-        format!("identity of type {}", id.kind)
+    match identity(id) {
+        Some(identity) => identity.to_string().escape_default().take(64).collect(),
+        None => format!("identity of type {}", id.kind),
     }
 }
 

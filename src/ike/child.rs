@@ -76,8 +76,8 @@ pub(super) fn give(
     };
     let (theirs, ours) = pair(theirs, ours).ok_or(Fault::Selectors)?;
     let ke = payloads::ke(request);
-    let choice =
-        propose::choose_esp(&ctx.esp, offered, first.is_some(), ke.map(|ke| ke.method)).ok_or(Fault::NoProposal)?;
+    let choice = propose::choose_esp(&ctx.suites(core.peer).esp, offered, first.is_some(), ke.map(|ke| ke.method))
+        .ok_or(Fault::NoProposal)?;
     let mut answer = Vec::new();
     let mut shared: Vec<Secret> = Vec::new();
     if let Some(method) = choice.exchange {
@@ -122,7 +122,8 @@ pub(super) fn derive(
         Role::Initiator => (keymat.initiator, keymat.responder),
         Role::Responder => (keymat.responder, keymat.initiator),
     };
-    ChildSa { cipher: choice.cipher, spi_in, spi_out: choice.spi, key_in, key_out }
+    let exchanges = choice.exchange.into_iter().chain(choice.additional()).collect();
+    ChildSa { cipher: choice.cipher, exchanges, spi_in, spi_out: choice.spi, key_in, key_out }
 }
 
 /// Why we gave no Child SA, for a person.

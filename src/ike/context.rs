@@ -3,19 +3,18 @@
 //! Memory is bounded here: what a stranger can cause to be said is rationed, and the queues have an end.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use super::cookie::Cookies;
 use super::error::sentence;
-use super::event::{Event, Limits, Reason, Settings, Transmit};
+use super::event::{Event, Known, Limits, Reason, Settings, Transmit};
 use super::limit::{Bucket, HalfOpen};
-use super::propose;
 use super::sa::Sa;
-use crate::config::plan::{IkeSuite, PostQuantum, Rekey};
-use crate::crypto::aead::Cipher;
+use crate::config::plan::{IkeSuite, Rekey, Suites};
 use crate::crypto::rng::Rng;
-use crate::crypto::sign::{PrivateKey, PublicKey};
+use crate::crypto::sign::PrivateKey;
+use crate::identity::{self, Identity};
 use crate::path::{Path, PeerId, SocketId};
 use crate::time::Time;
 
@@ -23,10 +22,10 @@ pub(super) struct Context {
     pub(super) name: String,
     pub(super) private_key: PrivateKey,
     pub(super) fingerprint: String,
-    /// What we offer and accept, best first; only what the policy allows.
-    pub(super) ike: Vec<IkeSuite>,
-    pub(super) esp: Vec<Cipher>,
-    pub(super) post_quantum: PostQuantum,
+    /// What whoever is no peer gets.
+    suites: Suites,
+    /// What anybody may begin with; whether it is enough, IKE_AUTH says.
+    any_ike: Vec<IkeSuite>,
     pub(super) rekey: Rekey,
     /// IKE SAs that a step has made beside the one it was about; the endpoint takes them in.
     pub(super) born: Vec<Sa>,
@@ -37,10 +36,10 @@ pub(super) struct Context {
     /// Replies to garbage.
     pub(super) replies: Bucket,
     pub(super) key_exchanges: u64,
-    pub(super) peers: BTreeMap<PeerId, Peer>,
+    pub(super) peers: BTreeMap<PeerId, Known>,
     pub(super) ports: BTreeMap<SocketId, u16>,
     pub(super) counters: BTreeMap<&'static str, u64>,
-    names: BTreeMap<String, PeerId>,
+    identities: BTreeMap<identity::Key, PeerId>,
     /// SPIs on which Child SAs of ours receive, or will.
     child_spis: BTreeSet<u32>,
     transmits: VecDeque<Transmit>,
@@ -50,25 +49,15 @@ pub(super) struct Context {
     refused_early: Bucket,
 }
 
-pub(super) struct Peer {
-    pub(super) name: String,
-    pub(super) key: PublicKey,
-}
-
 impl Context {
     pub(super) fn new(settings: Settings, limits: Limits, mut rng: Rng, now: Time) -> Context {
-        let mut ike = settings.suites.ike;
-        match settings.suites.post_quantum {
-            PostQuantum::Required => ike.retain(propose::post_quantum),
-            PostQuantum::Preferred => ike.sort_by_key(|suite| !propose::post_quantum(suite)),
-        }
+        let suites = settings.suites.in_order();
         Context {
             fingerprint: settings.private_key.public().fingerprint(),
             name: settings.name,
             private_key: settings.private_key,
-            ike,
-            esp: settings.suites.esp,
-            post_quantum: settings.suites.post_quantum,
+            any_ike: suites.ike.clone(),
+            suites,
             rekey: settings.rekey,
             born: Vec::new(),
             limits,
@@ -80,7 +69,7 @@ impl Context {
             peers: BTreeMap::new(),
             ports: BTreeMap::new(),
             counters: BTreeMap::new(),
-            names: BTreeMap::new(),
+            identities: BTreeMap::new(),
             child_spis: BTreeSet::new(),
             transmits: VecDeque::new(),
             events: VecDeque::new(),
@@ -89,23 +78,54 @@ impl Context {
         }
     }
 
-    pub(super) fn add_peer(&mut self, peer: PeerId, name: &str, key: PublicKey) {
+    /// What is known of a peer from now on; SAs that stand are left as they are.
+    pub(super) fn know(&mut self, peer: PeerId, known: Known) {
         self.remove_peer(peer);
-        self.names.insert(name.to_owned(), peer);
-        self.peers.insert(peer, Peer { name: name.to_owned(), key });
+        self.identities.insert(known.remote_id.key(), peer);
+        self.peers.insert(peer, Known { suites: known.suites.in_order(), ..known });
+        self.gather();
     }
 
     pub(super) fn remove_peer(&mut self, peer: PeerId) {
-        if let Some(old) = self.peers.remove(&peer)
-            && self.names.get(&old.name) == Some(&peer)
-        {
-            self.names.remove(&old.name);
+        if let Some(old) = self.peers.remove(&peer) {
+            self.identities.retain(|key, own| *own != peer || *key != old.remote_id.key());
+            self.gather();
         }
     }
 
-    pub(super) fn peer_by_name(&self, name: &[u8]) -> Option<(PeerId, &Peer)> {
-        let peer = *self.names.get(std::str::from_utf8(name).ok()?)?;
+    pub(super) fn set_suites(&mut self, suites: Suites) {
+        self.suites = suites.in_order();
+        self.gather();
+    }
+
+    pub(super) fn peer_by_identity(&self, identity: &Identity) -> Option<(PeerId, &Known)> {
+        let peer = *self.identities.get(&identity.key())?;
         Some((peer, self.peers.get(&peer)?))
+    }
+
+    /// What is offered to a peer and accepted from it.
+    pub(super) fn suites(&self, peer: Option<PeerId>) -> &Suites {
+        peer.and_then(|peer| self.peers.get(&peer)).map_or(&self.suites, |known| &known.suites)
+    }
+
+    /// What a stranger from this address may begin with, best first: what a peer that lives there has, then what anybody may.
+    pub(super) fn acceptable(&self, from: IpAddr) -> Vec<IkeSuite> {
+        let at_home = self.peers.values().filter(|known| known.addresses.contains(&from));
+        at_home.flat_map(|known| &known.suites.ike).chain(&self.any_ike).cloned().collect()
+    }
+
+    /// All that somebody accepts, with ML-KEM first: a peer that can do it is not to be met without.
+    fn gather(&mut self) {
+        let mut all: Vec<IkeSuite> = Vec::new();
+        for suite in
+            std::iter::once(&self.suites).chain(self.peers.values().map(|known| &known.suites)).flat_map(|it| &it.ike)
+        {
+            if !all.contains(suite) {
+                all.push(suite.clone());
+            }
+        }
+        all.sort_by_key(|suite| !suite.is_post_quantum());
+        self.any_ike = all;
     }
 
     pub(super) fn count(&mut self, reason: &'static str) {
@@ -150,11 +170,11 @@ impl Context {
         self.events.pop_front()
     }
 
-    /// `name` is what the peer said of itself, if it came so far; any octets.
-    pub(super) fn refuse(&mut self, now: Time, from: Path, name: Option<&[u8]>, reason: Reason) {
+    /// `name` is what the peer said of itself, if it came so far.
+    pub(super) fn refuse(&mut self, now: Time, from: Path, name: Option<String>, reason: Reason) {
         let bucket = if name.is_some() { &mut self.refused_named } else { &mut self.refused_early };
         if bucket.take(now) && self.events.len() < QUEUE {
-            let name = name.map(|name| sentence(String::from_utf8_lossy(name).escape_default().to_string()));
+            let name = name.map(sentence);
             self.events.push_back(Event::Refused { from, name, reason });
         }
     }

@@ -9,14 +9,16 @@ use std::net::IpAddr;
 use super::accept::{self, MAX_REQUEST, Request};
 use super::closing::Closing;
 use super::context::Context;
-pub use super::event::{Event, Limits, Reason, Role, SaId, SaInfo, Settings, Transmit};
+pub use super::event::{ChildInfo, Event, Known, Limits, Reason, Role, SaId, SaInfo, Settings, Transmit};
 use super::init;
 use super::natd::Spis;
 use super::sa::{Core, End, Sa, State, Step};
 use super::window::{Arrival, Window};
+use crate::config::plan::Suites;
 use crate::crypto::digest::sha256;
 use crate::crypto::rng::Rng;
 use crate::crypto::sign::PublicKey;
+use crate::identity::Identity;
 use crate::path::{Path, PeerId, SocketId};
 use crate::time::Time;
 use crate::wire::ike::{
@@ -46,9 +48,27 @@ impl Endpoint {
         }
     }
 
-    /// Makes a peer known, by identity (its name) and key; replaces what was known of `peer`.
+    /// Makes a peer known that is like any other: its name is its identity, our suites are its. See [`Endpoint::know`].
     pub fn add_peer(&mut self, peer: PeerId, name: &str, key: PublicKey) {
-        self.ctx.add_peer(peer, name, key);
+        let known = Known {
+            name: name.to_owned(),
+            key,
+            remote_id: Identity::fqdn(name),
+            local_id: Identity::fqdn(&self.ctx.name),
+            suites: self.ctx.suites(None).clone(),
+            addresses: Vec::new(),
+        };
+        self.know(peer, known);
+    }
+
+    /// Makes a peer known; replaces what was known of `peer`.
+    pub fn know(&mut self, peer: PeerId, known: Known) {
+        self.ctx.know(peer, known);
+    }
+
+    /// What strangers are answered with, from now on.
+    pub fn set_suites(&mut self, suites: Suites) {
+        self.ctx.set_suites(suites);
     }
 
     /// Forgets a peer and closes its SAs.

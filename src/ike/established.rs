@@ -10,7 +10,7 @@ use super::collide::{Doing, Target};
 use super::context::Context;
 use super::create::{Giving, Half, Making, Purpose, Spi, What};
 use super::error::Fault;
-use super::event::{Event, Reason, Role};
+use super::event::{ChildInfo, Event, Reason, Role};
 use super::keymat::IkeKeys;
 use super::rekey::NewIke;
 use super::sa::{Core, End, State, Step};
@@ -331,6 +331,15 @@ impl Established {
             Some(why) => format!("established, no data tunnel: {why}"),
             None => "established, no data tunnel".to_owned(),
         }
+    }
+
+    pub(super) fn infos(&self) -> impl Iterator<Item = ChildInfo> + '_ {
+        self.children.iter().map(|child| ChildInfo {
+            spi_in: child.spi_in,
+            spi_out: child.spi_out,
+            rekey_at: child.rekey_at,
+            leaving: child.fate != Fate::Stands,
+        })
     }
 
     pub(super) fn doing(&self) -> Doing {

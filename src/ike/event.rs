@@ -1,20 +1,55 @@
 //! What an endpoint is told and what it tells: settings, limits, events, and the reasons in words.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use super::fragment;
 use crate::child_sa::ChildSa;
-use crate::config::plan::{Rekey, Suites};
-use crate::crypto::sign::PrivateKey;
+use crate::config::plan::{self, Host, Rekey, Suites};
+use crate::crypto::sign::{PrivateKey, PublicKey};
+use crate::identity::Identity;
 use crate::path::{Path, PeerId};
 use crate::time::Time;
 
 pub struct Settings {
-    /// Sent as ID_FQDN.
+    /// Our identity, as ID_FQDN, to peers for which we have no other.
     pub name: String,
     pub private_key: PrivateKey,
+    /// What strangers are answered with before it is known who they are, beside what each peer has.
     pub suites: Suites,
     pub rekey: Rekey,
+}
+
+/// A peer as IKE knows it.
+#[derive(Clone, Debug)]
+pub struct Known {
+    /// For sentences.
+    pub name: String,
+    pub key: PublicKey,
+    /// Who it says it is, and who we say we are to it.
+    pub remote_id: Identity,
+    pub local_id: Identity,
+    /// What we offer to it and accept from it.
+    pub suites: Suites,
+    /// Where it probably calls from: until IKE_AUTH nothing else says which suites are its.
+    pub addresses: Vec<IpAddr>,
+}
+
+impl From<&plan::Peer> for Known {
+    fn from(peer: &plan::Peer) -> Known {
+        Known {
+            name: peer.name.clone(),
+            key: peer.public_key,
+            remote_id: peer.remote_id.clone(),
+            local_id: peer.local_id.clone(),
+            suites: peer.suites.clone(),
+            addresses: peer
+                .endpoints
+                .iter()
+                .filter_map(|endpoint| if let Host::Address(address) = endpoint.host { Some(address) } else { None })
+                .collect(),
+        }
+    }
 }
 
 /// An IKE SA and those that rekeying puts in its place: one session.
@@ -103,6 +138,20 @@ pub struct SaInfo {
     pub state: String,
     pub established: bool,
     pub since: Time,
+    pub suite: Option<String>,
+    /// When we rekey it, unless the peer does before.
+    pub rekey_at: Option<Time>,
+    pub children: Vec<ChildInfo>,
+}
+
+/// A Child SA as IKE sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct ChildInfo {
+    pub spi_in: u32,
+    pub spi_out: u32,
+    pub rekey_at: Option<Time>,
+    /// Another one has taken its place, and it is about to be deleted.
+    pub leaving: bool,
 }
 
 /// Limits against floods and leaks; the defaults are those of docs/config.md.

@@ -23,6 +23,7 @@ use crate::wire::ike::{Exchange, Header, Ke, Notify, NotifyType, Payload, encode
 
 /// The initiator waits for the response.
 pub(super) struct Sent {
+    offered: Vec<IkeSuite>,
     /// Of the request, but for the cookie.
     payloads: Vec<Payload>,
     /// As last sent: AUTH covers it (RFC 7296 §2.6).
@@ -37,18 +38,20 @@ pub(super) struct Sent {
 }
 
 pub(super) fn start(core: &mut Core, ctx: &mut Context, now: Time) -> Step {
-    let Some(suite) = ctx.ike.first() else {
+    let offered = ctx.suites(core.peer).ike.clone();
+    let Some(suite) = offered.first() else {
         return Err(End::Closed(Reason::Incompatible(
             "no IKE suite with ML-KEM in our config, which requires it".to_owned(),
         )));
     };
     let exchange = kex::Initiator::generate(suite.exchange, &mut ctx.rng);
     let nonce = ctx.rng.array::<32>().to_vec();
-    let mut payloads = vec![Payload::Sa(propose::offer_ike(&ctx.ike)), ke(&exchange), Payload::Nonce(nonce.clone())];
+    let mut payloads = vec![Payload::Sa(propose::offer_ike(&offered)), ke(&exchange), Payload::Nonce(nonce.clone())];
     payloads.extend(natd::notifies(core.spis, core.path.remote, &mut ctx.rng));
-    payloads.extend(capabilities(ctx.ike.iter().any(|suite| !suite.additional.is_empty())));
+    payloads.extend(capabilities(offered.iter().any(|suite| !suite.additional.is_empty())));
+    let request = Vec::new();
     let mut sent =
-        Box::new(Sent { payloads, request: Vec::new(), exchange, nonce, cookie: None, detours: 0, doubt: None });
+        Box::new(Sent { offered, payloads, request, exchange, nonce, cookie: None, detours: 0, doubt: None });
     sent.encode(core, ctx)?;
     let datagrams = core.window.start(now, Exchange::IKE_SA_INIT, vec![sent.request.clone()], FIRST, &mut ctx.rng);
     ctx.send(core.path, datagrams);
@@ -90,7 +93,7 @@ impl Sent {
             let reason = refusal(core.peer_name(ctx), &ctx.fingerprint, error.kind);
             return Ok(self.doubt(now, reason));
         }
-        match self.judge(ctx, header, &payloads) {
+        match self.judge(ctx.suites(core.peer).post_quantum, header, &payloads) {
             Ok(suite) => self.accept(core, ctx, now, path, header, &payloads, octets, suite),
             Err(reason) => Ok(self.doubt(now, reason)),
         }
@@ -126,8 +129,8 @@ impl Sent {
     /// RFC 7296 §1.2: the same proposals, and a KE payload of the method that the peer wants, if we offered it.
     fn other_method(mut self: Box<Self>, core: &mut Core, ctx: &mut Context, now: Time, wanted: &[u8]) -> Step {
         let wanted = <[u8; 2]>::try_from(wanted).ok().map(u16::from_be_bytes);
-        let method =
-            wanted.and_then(propose::method_of).filter(|&method| ctx.ike.iter().any(|suite| suite.exchange == method));
+        let offers = |method: &kex::Method| self.offered.iter().any(|suite| suite.exchange == *method);
+        let method = wanted.and_then(propose::method_of).filter(offers);
         let Some(method) = method else {
             let reason = Reason::Incompatible("peer wants a key exchange that we did not offer".to_owned());
             return Ok(self.doubt(now, reason));
@@ -179,11 +182,11 @@ impl Sent {
     }
 
     /// Whether this is an answer to go on with.
-    fn judge(&self, ctx: &Context, header: &Header, payloads: &[Payload]) -> Result<IkeSuite, Reason> {
+    fn judge(&self, policy: PostQuantum, header: &Header, payloads: &[Payload]) -> Result<IkeSuite, Reason> {
         let misbehaved = |what: &str| Reason::PeerMisbehaved(format!("IKE_SA_INIT of the peer: {what}"));
         let answer = payloads::sa(payloads).ok_or_else(|| misbehaved("no proposal in it"))?;
-        let Some(suite) = propose::answered_ike(&ctx.ike, answer) else {
-            return Err(match ctx.post_quantum {
+        let Some(suite) = propose::answered_ike(&self.offered, answer) else {
+            return Err(match policy {
                 PostQuantum::Required if !propose::has_ml_kem(answer) => no_ml_kem(),
                 PostQuantum::Required | PostQuantum::Preferred => {
                     Reason::PeerMisbehaved("peer chose an IKE proposal that we did not offer".to_owned())

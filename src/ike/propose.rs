@@ -6,18 +6,13 @@ use crate::crypto::kex::Method;
 use crate::crypto::prf::Prf;
 use crate::wire::ike::{Proposal, Protocol, Transform, TransformType, transform};
 
-/// Whether ML-KEM takes part in the suite's keys.
-pub(super) fn post_quantum(suite: &IkeSuite) -> bool {
-    std::iter::once(&suite.exchange).chain(&suite.additional).any(|method| *method != Method::X25519)
-}
-
 /// Whether ML-KEM is among what these proposals offer.
 pub(super) fn has_ml_kem(proposals: &[Proposal]) -> bool {
     let exchange = |kind: TransformType| kind == TransformType::KE || ADDITIONAL.contains(&kind.0);
     proposals
         .iter()
         .flat_map(|proposal| &proposal.transforms)
-        .any(|offered| exchange(offered.kind) && method_of(offered.id).is_some_and(|method| method != Method::X25519))
+        .any(|offered| exchange(offered.kind) && method_of(offered.id).is_some_and(Method::is_post_quantum))
 }
 
 pub(super) fn method_id(method: Method) -> u16 {

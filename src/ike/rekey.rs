@@ -21,7 +21,7 @@ use super::seal::Plain;
 use super::window::{LATER, Window, jitter};
 use super::{payloads, propose};
 use crate::child_sa::ChildSa;
-use crate::config::plan::IkeSuite;
+use crate::config::plan::{IkeSuite, Suites};
 use crate::crypto::kex::{self, Method};
 use crate::time::Time;
 use crate::wire::ike::{Exchange, Notify, NotifyType, Payload, Protocol};
@@ -66,7 +66,8 @@ impl Established {
             }
             Purpose::NewChild | Purpose::Child(_) => {
                 let spi_in = core.reserve_spi(ctx);
-                let [sa, initiator, responder] = child::offer(&ctx.esp, spi_in, &methods, purpose != Purpose::NewChild);
+                let [sa, initiator, responder] =
+                    child::offer(&ctx.suites(core.peer).esp, spi_in, &methods, purpose != Purpose::NewChild);
                 let rekey =
                     self.children.iter_mut().find(|child| purpose == Purpose::Child(child.spi_in)).map(|child| {
                         child.rekey_at = None;
@@ -92,7 +93,7 @@ impl Established {
     ) -> Result<Box<Established>, End> {
         let Some(mut making) = self.making.take() else { return Ok(self) };
         let answer = match making.half.take() {
-            None => self.first_answer(ctx, &mut making, payloads),
+            None => self.first_answer(ctx.suites(core.peer), &mut making, payloads),
             Some(half) => next_answer(&mut making, half, payloads),
         };
         let mut half = match answer {
@@ -173,7 +174,7 @@ impl Established {
             return Err(Fault::Busy);
         }
         let (half, answer) = if purpose == Purpose::Ike {
-            self.give_ike(ctx, payloads)?
+            self.give_ike(core, ctx, payloads)?
         } else if self.children.len() >= ctx.limits.children {
             return Err(Fault::NoAdditional);
         } else {
@@ -272,14 +273,12 @@ impl Established {
     fn methods(&self, purpose: Purpose) -> Vec<Method> {
         match purpose {
             Purpose::NewChild => self.exchange.into_iter().collect(),
-            Purpose::Child(_) | Purpose::Ike => {
-                std::iter::once(self.suite.exchange).chain(self.suite.additional.iter().copied()).collect()
-            }
+            Purpose::Child(_) | Purpose::Ike => self.suite.exchanges().collect(),
         }
     }
 
     /// The response to CREATE_CHILD_SA.
-    fn first_answer(&self, ctx: &Context, making: &mut Making, payloads: &[Payload]) -> Answer {
+    fn first_answer(&self, suites: &Suites, making: &mut Making, payloads: &[Payload]) -> Answer {
         let rekeying = making.purpose != Purpose::NewChild;
         let broken =
             |what: &str| Answer::Broken(Reason::PeerMisbehaved(format!("CREATE_CHILD_SA of the peer: {what}")));
@@ -288,7 +287,7 @@ impl Established {
         }
         let methods = self.methods(making.purpose);
         let (what, todo): (What, VecDeque<Method>) = match making.spi {
-            Spi::Child(spi_in) => match child::verdict(&ctx.esp, &methods, rekeying, payloads) {
+            Spi::Child(spi_in) => match child::verdict(&suites.esp, &methods, rekeying, payloads) {
                 Verdict::Given(choice) => {
                     if choice.exchange.is_none() {
                         making.exchange = None;
@@ -407,13 +406,14 @@ impl Established {
         }
     }
 
-    fn give_ike(&self, ctx: &mut Context, payloads: &[Payload]) -> Result<(Half, Vec<Payload>), Fault> {
+    fn give_ike(&self, core: &Core, ctx: &mut Context, payloads: &[Payload]) -> Result<(Half, Vec<Payload>), Fault> {
         let offered = payloads::sa(payloads).ok_or(Fault::Syntax("no SA payload"))?;
         let (Some(ke), Some(nonce)) = (payloads::ke(payloads), payloads::nonce(payloads)) else {
             return Err(Fault::Syntax("no KE payload or no nonce"));
         };
         // One PRF a session: implementations differ on which one makes the new keys (RFC 7296 §2.18).
-        let ours: Vec<IkeSuite> = ctx.ike.iter().filter(|suite| suite.prf == self.suite.prf).cloned().collect();
+        let known = &ctx.suites(core.peer).ike;
+        let ours: Vec<IkeSuite> = known.iter().filter(|suite| suite.prf == self.suite.prf).cloned().collect();
         let spi = ctx.new_ike_spi();
         let (suite, theirs, answer) = propose::choose_rekey(&ours, offered, spi).ok_or(Fault::NoProposal)?;
         let method = propose::method_id(suite.exchange);

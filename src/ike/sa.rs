@@ -278,6 +278,15 @@ impl Sa {
             state,
             established: matches!(self.state, State::Established(_)),
             since: core.since,
+            suite: match &self.state {
+                State::Exchanging(state) => Some(state.handshake.suite.to_string()),
+                State::Authenticating(state) => Some(state.handshake.suite.to_string()),
+                State::Responding(state) => Some(state.handshake.suite.to_string()),
+                State::Established(state) => Some(state.suite.to_string()),
+                State::Sent(_) | State::Closing(_) | State::Gone(_) => None,
+            },
+            rekey_at: if let State::Established(state) = &self.state { state.rekey_at } else { None },
+            children: if let State::Established(state) = &self.state { state.infos().collect() } else { Vec::new() },
         })
     }
 }

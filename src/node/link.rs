@@ -48,11 +48,11 @@ pub(crate) struct Session {
     pub(crate) kept: Option<Time>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ChildInfo {
     pub(crate) spi_in: u32,
     pub(crate) spi_out: u32,
-    pub(crate) cipher: &'static str,
+    pub(crate) suite: String,
     pub(crate) since: Time,
 }
 

@@ -15,6 +15,7 @@ mod link;
 mod links;
 mod peers;
 mod reload;
+mod sas;
 mod sessions;
 mod snapshot;
 mod steering;
@@ -123,7 +124,7 @@ impl Node {
         let mut ike = Endpoint::new(settings, ike::endpoint::Limits::default(), rng.fork(), now);
         let peers = Peers::new(&plan.peers);
         for (id, peer) in peers.iter() {
-            ike.add_peer(id, &peer.name, peer.public_key);
+            ike.know(id, peer.into());
         }
         let own_key = plan.private_key.public();
         let settings = babel::speaker::Settings {

@@ -59,6 +59,11 @@ impl Peers {
     pub(super) fn named(&self, name: &str) -> Option<PeerId> {
         self.iter().find(|(_, peer)| peer.name == name).map(|(id, _)| id)
     }
+
+    /// By what somebody says of itself in IKE.
+    pub(super) fn called(&self, name: &str) -> Option<PeerId> {
+        self.iter().find(|(_, peer)| peer.remote_id.to_string() == name).map(|(id, _)| id)
+    }
 }
 
 /// Of a peer that is known: links go before their peer does.

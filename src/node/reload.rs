@@ -2,7 +2,8 @@
 //!
 //! Peers are the same if name and key are; such a peer keeps its sessions, its counters and the links to the endpoints that it
 //! still has. A prefix that is no longer announced is retracted at once (RFC 8966 §3.7.2), not left to expire. What the node
-//! is made of (its name and key, ports, device, suites, tables) cannot change under it: that is told, and waits for a restart.
+//! is made of (its name and key, ports, device, tables) cannot change under it: that is told, and waits for a restart. Suites and
+//! identities are for sessions to come.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -78,6 +79,10 @@ impl Node {
         let locators = |peers: &[Peer]| peers.iter().map(|peer| peer.locator).collect::<Vec<_>>();
         done.steering |= self.plan.steering != plan.steering || locators(&self.plan.peers) != locators(&plan.peers);
         self.plan.steering = plan.steering;
+        if self.plan.suites != plan.suites {
+            self.plan.suites = plan.suites.clone();
+            self.ike.set_suites(plan.suites);
+        }
         self.plan.peers = plan.peers;
         if done.steering {
             self.apply_steering();
@@ -101,14 +106,13 @@ impl Node {
             ("private_key", old.private_key.public() != new.private_key.public()),
             ("listen", old.listen != new.listen),
             ("tun", old.tun != new.tun),
-            ("proposals", old.suites.ike != new.suites.ike),
-            ("esp", old.suites.esp != new.suites.esp),
-            ("pq", old.suites.post_quantum != new.suites.post_quantum),
             ("rekey", old.rekey != new.rekey),
             ("babel", old.babel != new.babel),
             ("kernel", old.kernel != new.kernel),
             ("exit", old.steering.exit != new.steering.exit),
+            ("offload", old.offload != new.offload),
             ("control", old.control != new.control),
+            ("log", old.log != new.log),
         ]
         .into_iter()
         .filter_map(|(field, differs)| differs.then_some(field))
@@ -144,7 +148,7 @@ impl Node {
         let mut first = now;
         for peer in wanted.iter().filter(|peer| !kept.contains_key(peer.name.as_str())) {
             let id = self.peers.add(peer.clone());
-            self.ike.add_peer(id, &peer.name, peer.public_key);
+            self.ike.know(id, peer.into());
             self.absent.insert(id, (None, now));
             self.dial_endpoints(now, &mut first, id);
             done.added += usize::from(!names.contains_key(peer.name.as_str()));
@@ -166,6 +170,7 @@ impl Node {
             }
         }
         let routes_differ = old.routes != new.routes;
+        self.ike.know(id, (&new).into());
         self.peers.replace(id, new);
         let mut first = now;
         self.dial_endpoints(now, &mut first, id);

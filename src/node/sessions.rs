@@ -102,7 +102,7 @@ impl Node {
     fn refused(&mut self, now: Time, from: IpAddr, name: Option<String>, reason: &Reason) {
         let name = name.map(|name| clipped(name, NAME));
         let reason = clipped(reason.to_string(), SENTENCE);
-        let peer = name.as_ref().and_then(|name| self.peers.named(name));
+        let peer = name.as_ref().and_then(|name| self.peers.called(name));
         if let Some((told, _)) = peer.and_then(|peer| self.absent.get_mut(&peer)) {
             *told = Some(clipped(format!("call from {from} refused: {reason}"), LINE));
         }
@@ -200,7 +200,7 @@ impl Node {
         let (id, address) = (link.id, link.address);
         let (Some(session), Some(path)) = (&mut link.session, link.path) else { return };
         let first = session.children.is_empty();
-        let info = ChildInfo { spi_in: child.spi_in, spi_out: child.spi_out, cipher: child.cipher.name(), since: now };
+        let info = ChildInfo { spi_in: child.spi_in, spi_out: child.spi_out, suite: child.suite(), since: now };
         session.children.insert(if standby { 0 } else { session.children.len() }, info);
         session.child_reason = None;
         if !standby {

@@ -82,6 +82,7 @@ impl Node {
             routes: self.babel.routes().map(|route| self.route_model(&route, &names)).collect(),
             policies: self.policy_models(now),
             drops,
+            sas: self.sa_models(now),
             config: model::Config {
                 age_us: micros(now.since(self.applied.at)),
                 problem: self.applied.problem.clone(),
@@ -237,7 +238,7 @@ impl Node {
         let neighbour = self.babel.neighbours_on(now, link.id).next();
         let neighbour = neighbour.as_ref();
         let session = link.session.as_ref();
-        let child = session.and_then(|session| session.child().copied());
+        let child = session.and_then(|session| session.child());
         let endpoint = match (&link.dial, &link.path) {
             (Some(dial), _) => dial.endpoint.to_string(),
             (None, Some(path)) => path.remote.to_string(),
@@ -253,7 +254,7 @@ impl Node {
             since_us: micros(now.since(link.since)),
             role: session.map(|session| format!("{:?}", session.role).to_lowercase()),
             ike_suite: session.map(|session| session.suite.clone()),
-            esp_suite: child.map(|child| child.cipher.to_owned()),
+            esp_suite: child.map(|child| child.suite.clone()),
             spi_in: child.map(|child| child.spi_in),
             spi_out: child.map(|child| child.spi_out),
             rtt_us: neighbour.and_then(|neighbour| neighbour.rtt).map(micros),
@@ -351,6 +352,6 @@ fn rank(state: State) -> u8 {
     }
 }
 
-fn micros(duration: Duration) -> u64 {
+pub(super) fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }

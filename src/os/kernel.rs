@@ -1,6 +1,6 @@
 //! What we put into the kernel: our device's addresses, routes in our own tables, and the rules that lead to them.
 //!
-//! All of it carries our protocol number, is put right again (at most once a second, then ever more rarely up to once a
+//! All of it carries our protocol number, is put right again (at most twice a second, then ever more rarely up to once a
 //! minute) when something else removes it, and is gone at exit and at the next start.
 //!
 //! The rules, for each family: `pref R lookup main suppress_prefixlength 0` (what main knows better than its default
@@ -11,6 +11,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::net::Ipv6Addr;
 use std::task::Context;
 use std::time::{Duration, Instant};
 
@@ -35,6 +36,8 @@ pub struct Kernel {
     socket: Socket,
     listener: Listener,
     link: Option<Link>,
+    /// Where the IPv6 default route of the system leads that we keep, for lack of anybody else.
+    gateway: Option<Ipv6Addr>,
     routes: BTreeSet<Prefix>,
     /// The number of the table of each source prefix.
     sources: BTreeMap<IpNet, u32>,
@@ -66,6 +69,7 @@ impl Kernel {
             socket: Socket::open()?,
             listener: Listener::open()?,
             link: None,
+            gateway: None,
             routes: BTreeSet::new(),
             sources: BTreeMap::new(),
             said: BTreeSet::new(),
@@ -89,6 +93,14 @@ impl Kernel {
         self.link = Some(link);
         self.link_up()?;
         self.put_right().map(drop)
+    }
+
+    /// Sets and keeps an IPv6 default route in the main table, behind every other one that there may be.
+    pub fn keep_default_route(&mut self, gateway: Ipv6Addr, now: Instant) {
+        self.gateway = Some(gateway);
+        if !self.put_gateway() {
+            self.schedule(now + self.pause);
+        }
     }
 
     /// Forgets the device, which has gone together with its addresses and routes.
@@ -165,13 +177,16 @@ impl Kernel {
             return;
         }
         self.repair_at = None;
-        if self.link.is_none() {
-            return;
-        }
         // Somebody who keeps removing our routes gets slower answers.
         let calm = self.last_repair.is_none_or(|last| now.duration_since(last) > self.pause * 4);
         self.pause = if calm { SHORTEST } else { (self.pause * 3 / 2).min(LONGEST) };
         self.last_repair = Some(now);
+        if !self.put_gateway() {
+            self.repair_at = Some(now + self.pause);
+        }
+        if self.link.is_none() {
+            return;
+        }
         match self.link_up().and_then(|()| self.put_right()) {
             Ok(0) => {}
             Ok(count) => log::warn!("another program removed routes or rules of ours: put {count} of them back"),
@@ -184,6 +199,10 @@ impl Kernel {
 
     /// Removes everything of ours.
     pub fn close(&mut self) {
+        if let Some(gateway) = self.gateway.take() {
+            let result = self.socket.request(netlink::default_route_delete(gateway));
+            self.say("delete a route", false, &gone_is_fine(result));
+        }
         self.link = None;
         self.routes.clear();
         if let Err(error) = self.flush() {
@@ -205,6 +224,14 @@ impl Kernel {
             self.say("add an address", matches!(address, IpNet::V4(_)), &result);
         }
         Ok(())
+    }
+
+    /// `false` if the default route is wanted and cannot be set now: its network may not be there yet.
+    fn put_gateway(&mut self) -> bool {
+        let Some(gateway) = self.gateway else { return true };
+        let result = exists_is_fine(self.socket.request(netlink::default_route_add(gateway)));
+        self.say("add the default route", false, &result);
+        result.is_ok()
     }
 
     /// Adds the rules and routes that are wanted and missing; returns how many.
@@ -374,6 +401,12 @@ impl Kernel {
     }
 
     fn is_damage(&self, event: &Event) -> bool {
+        if let Event::Route { route, gone: true } = event
+            && self.gateway.is_some()
+            && route.table == RT_TABLE_MAIN
+        {
+            return true;
+        }
         let Some(link) = &self.link else { return false };
         match *event {
             Event::Link { device, up, gone } => device == link.device && !up && !gone,
@@ -406,16 +439,10 @@ fn without(what: &str, family: &str, error: &io::Error) -> String {
         "add a rule" => "packets from here do not find the mesh",
         "add a route" => "packets from here do not reach that part of the mesh",
         "add an address" => "this node is not reached at that address",
+        "add the default route" => "peers are not reached over it yet",
         _ => "it stays until the next start",
     };
     format!("the kernel does not let us {what} ({family}): {}; {lost}", words(error))
-}
-
-/// Whether this system forwards packets of a family between its interfaces.
-pub fn forwards(ipv6: bool) -> bool {
-    let file = if ipv6 { "/proc/sys/net/ipv6/conf/all/forwarding" } else { "/proc/sys/net/ipv4/ip_forward" };
-    // A system that does not tell gets the benefit of the doubt.
-    std::fs::read_to_string(file).map_or(true, |text| text.trim() != "0")
 }
 
 fn gone_is_fine(result: io::Result<()>) -> io::Result<()> {
@@ -435,7 +462,8 @@ fn exists_is_fine(result: io::Result<()>) -> io::Result<()> {
 const RT_TABLE_MAIN: u32 = 254;
 /// Each source prefix costs every packet of the system one more rule to look at.
 const SOURCES: u32 = 64;
-const SHORTEST: Duration = Duration::from_secs(1);
+/// Whoever removes things in several steps sees them all put back within a second of the last one.
+const SHORTEST: Duration = Duration::from_millis(500);
 const LONGEST: Duration = Duration::from_secs(60);
 
 #[cfg(test)]

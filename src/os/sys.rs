@@ -250,6 +250,12 @@ pub(super) fn signal_on_parent_exit(signal: i32) -> io::Result<()> {
     check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, value) }).map(drop)
 }
 
+/// Octets in a page of memory.
+pub(super) fn page_size() -> Option<usize> {
+    // SAFETY: no pointers are passed.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).ok()
+}
+
 fn check(result: i32) -> io::Result<i32> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }

@@ -22,6 +22,8 @@ pub struct Tun {
     ready: bool,
     /// There is a header before each packet.
     offloads: bool,
+    /// What the kernel hands over in super-packets: TCP, UDP.
+    merged: (bool, bool),
 }
 
 /// What one read gave.
@@ -58,13 +60,10 @@ impl Tun {
         // The library's error does not tell which step failed.
         File::options().read(true).write(true).open("/dev/net/tun").map_err(TunError::Device)?;
         if offload.is_wanted()
-            && let Ok(tun) = Tun::create(name, true)
+            && let Ok(mut tun) = Tun::create(name, true)
         {
-            match OFFLOADS.iter().position(|&features| sys::set_tun_offload(tun.file.as_fd(), features)) {
-                Some(0) => {}
-                Some(1) => log::debug!("{name}: this kernel does not hand over UDP in bulk"),
-                _ => log::log!(offload.level(), "{name}: this kernel hands over packets one by one"),
-            }
+            let step = OFFLOADS.iter().position(|&features| sys::set_tun_offload(tun.file.as_fd(), features));
+            tun.merged = (step.is_some_and(|step| step <= 1), step == Some(0));
             return Ok(tun);
         }
         Tun::create(name, false).map_err(|error| explain(name, error))
@@ -93,6 +92,11 @@ impl Tun {
     /// Whether it takes and gives super-packets.
     pub fn offloads(&self) -> bool {
         self.offloads
+    }
+
+    /// Whether the kernel hands over TCP, and UDP, in super-packets.
+    pub fn merges(&self) -> (bool, bool) {
+        self.merged
     }
 
     /// One packet; `None` when there is none. `buffer` has room for 64 KiB and [`HEADER`].
@@ -156,7 +160,7 @@ impl Tun {
         let index = u32::try_from(device.tun_index()?).map_err(io::Error::other)?;
         // Our own descriptor for the same device: the library's reader copies, and smol wants a file.
         let file = File::from(sys::duplicate(device.as_raw_fd())?);
-        Ok(Tun { file: Async::new(file)?, name, index, ready: true, offloads })
+        Ok(Tun { file: Async::new(file)?, name, index, ready: true, offloads, merged: (false, false) })
     }
 }
 

@@ -16,7 +16,7 @@ use std::os::fd::AsFd;
 use std::task::Context;
 
 use smol::Async;
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 use super::{sys, words};
 use crate::offload::{Offload, Switch};
@@ -92,6 +92,8 @@ struct Half {
     ready: bool,
     /// Trains may go out in one piece.
     gso: bool,
+    /// Trains come in as one piece.
+    gro: bool,
 }
 
 impl Udp {
@@ -129,6 +131,19 @@ impl Udp {
 
     pub fn close(&mut self, id: SocketId) {
         self.sockets.retain(|half| half.id != id);
+    }
+
+    /// Whether trains go out, and come in, as one piece.
+    pub fn trains(&self) -> (bool, bool) {
+        (self.sockets.iter().all(|half| half.gso), self.sockets.iter().all(|half| half.gro))
+    }
+
+    /// The least room for datagrams that have come in and wait, of all sockets, if it is less than asked for: in octets, as the
+    /// kernel counts them.
+    pub fn short_buffer(&self) -> Option<usize> {
+        let sizes = self.sockets.iter().filter_map(|half| SockRef::from(half.io.get_ref()).recv_buffer_size().ok());
+        // The kernel doubles what it is asked for.
+        sizes.min().filter(|&size| size < 2 * usize::try_from(BUFFER).unwrap_or(0))
     }
 
     /// How many sockets there are: the range of [`Udp::receive`].
@@ -274,8 +289,8 @@ impl Udp {
         self.sockets.extend(halves.into_iter().filter_map(|(io, ipv6)| {
             let io = io?;
             let gso = prepare(&io, self.offload.udp_gso, libc::UDP_SEGMENT, 0);
-            prepare(&io, self.offload.udp_gro, libc::UDP_GRO, 1);
-            Some(Half { id, ipv6, io, ready: true, gso })
+            let gro = prepare(&io, self.offload.udp_gro, libc::UDP_GRO, 1);
+            Some(Half { id, ipv6, io, ready: true, gso, gro })
         }));
         Ok(port)
     }
@@ -372,15 +387,7 @@ fn is_no_family(error: &io::Error) -> bool {
 /// Asks whether the kernel has a UDP option, and sets it to `value`. An older one would ignore it in a datagram's ancillary
 /// data, and send a train as one huge datagram.
 fn prepare(socket: &Async<UdpSocket>, switch: Switch, option: i32, value: i32) -> bool {
-    if !switch.is_wanted() {
-        return false;
-    }
-    let result = sys::set_option(socket.as_fd(), libc::SOL_UDP, option, value);
-    if let Err(error) = &result {
-        let what = if option == libc::UDP_GRO { "merge received" } else { "segment sent" };
-        log::log!(switch.level(), "this kernel does not {what} datagrams ({}): one by one", words(error));
-    }
-    result.is_ok()
+    switch.is_wanted() && sys::set_option(socket.as_fd(), libc::SOL_UDP, option, value).is_ok()
 }
 
 /// The device cannot do it, whoever the peer is: the egress device has no checksum offload.

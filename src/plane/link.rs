@@ -27,6 +27,8 @@ pub(super) struct Outbound {
     pub(super) sa: Box<OutSa>,
     /// Names the inbound SA of the same Child SA.
     spi_in: u32,
+    /// Inner octets that it has sealed.
+    octets: u64,
 }
 
 impl Link {
@@ -36,12 +38,12 @@ impl Link {
 
     pub(super) fn install(&mut self, path: Path, sa: OutSa, spi_in: u32) {
         self.path = path;
-        self.out.push(Outbound { sa: Box::new(sa), spi_in });
+        self.out.push(Outbound { sa: Box::new(sa), spi_in, octets: 0 });
     }
 
     /// In use only once there is no other, or from [`use_now`](Self::use_now) on.
     pub(super) fn stand_by(&mut self, sa: OutSa, spi_in: u32) {
-        self.out.insert(0, Outbound { sa: Box::new(sa), spi_in });
+        self.out.insert(0, Outbound { sa: Box::new(sa), spi_in, octets: 0 });
     }
 
     pub(super) fn use_now(&mut self, spi_in: u32) {
@@ -53,6 +55,12 @@ impl Link {
 
     pub(super) fn remove(&mut self, spi_in: u32) {
         self.out.retain(|out| out.spi_in != spi_in);
+    }
+
+    /// Packets and octets sealed by the outbound SA that came with this inbound one.
+    pub(super) fn sealed(&self, spi_in: u32) -> (u64, u64) {
+        let found = self.out.iter().find(|out| out.spi_in == spi_in);
+        found.map_or((0, 0), |out| (out.sa.sent().into(), out.octets))
     }
 
     /// Whether a datagram over `path` shows the peer somewhere else than where we send.
@@ -92,6 +100,7 @@ impl Link {
         let length = head.len() + payload.len();
         let train = out.train(self.path, header.tos, esp::sealed_len(length));
         sealer.seal_parts(head, payload, header.next_header(), train);
+        outbound.octets += length as u64;
         self.count.packets_out += 1;
         self.count.octets_out += length as u64;
         self.count.sent = Some(now);

@@ -21,7 +21,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
 use crate::child_sa::ChildSa;
-use crate::esp::{InSa, OutSa, Sad};
+use crate::esp::{InCount, InSa, OutSa, Sad};
 use crate::fib::Fib;
 use crate::path::{LinkId, Path};
 use crate::steer::Domain;
@@ -215,6 +215,12 @@ impl Plane {
 
     pub fn link(&self, link: LinkId) -> Option<LinkCount> {
         self.links.get(&link).map(|link| link.count)
+    }
+
+    /// What the Child SA with this inbound SPI has carried: its inbound half, and packets and octets of the outbound one.
+    pub fn child(&self, link: LinkId, spi_in: u32) -> (InCount, (u64, u64)) {
+        let sealed = self.links.get(&link).map_or((0, 0), |link| link.sealed(spi_in));
+        (self.sad.count(spi_in).unwrap_or_default(), sealed)
     }
 
     /// A packet from the TUN device: look up, seal into `out`.

@@ -32,8 +32,22 @@ fn path(node: u8) -> Path {
 fn children(cipher: Cipher, number: u8) -> (ChildSa, ChildSa) {
     let key = |direction: u8| Secret::new(vec![number ^ direction; cipher.keymat_len()]);
     let spi = |side: u32| 0x1000 * side + u32::from(number);
-    let left = ChildSa { cipher, spi_in: spi(1), spi_out: spi(2), key_in: key(0x40), key_out: key(0x80) };
-    let right = ChildSa { cipher, spi_in: spi(2), spi_out: spi(1), key_in: key(0x80), key_out: key(0x40) };
+    let left = ChildSa {
+        cipher,
+        exchanges: Vec::new(),
+        spi_in: spi(1),
+        spi_out: spi(2),
+        key_in: key(0x40),
+        key_out: key(0x80),
+    };
+    let right = ChildSa {
+        cipher,
+        exchanges: Vec::new(),
+        spi_in: spi(2),
+        spi_out: spi(1),
+        key_in: key(0x80),
+        key_out: key(0x40),
+    };
     (left, right)
 }
 

@@ -6,6 +6,7 @@ use super::wire::Wire;
 use super::world::World;
 use crate::config::plan::{Babel, Endpoint, Host, Kernel, Peer, Plan, Rekey, Steering, Suites, Tun};
 use crate::crypto::sign::PrivateKey;
+use crate::identity::Identity;
 use crate::offload::Offload;
 
 pub(crate) fn address4(host: usize) -> IpAddr {
@@ -76,6 +77,9 @@ impl Mesh {
                     locator: None,
                     routes: Vec::new(),
                     pin_port: false,
+                    remote_id: Identity::fqdn(&format!("n{other}")),
+                    local_id: Identity::fqdn(&format!("n{host}")),
+                    suites: Suites::default_for(true),
                 })
                 .collect();
             let plan = Plan {
@@ -97,6 +101,7 @@ impl Mesh {
                 offload: Offload::default(),
                 kernel: Kernel::default(),
                 control: "/nowhere".into(),
+                log: None,
             };
             world.add(plan, vec![underlay(host)]);
         }

@@ -162,6 +162,14 @@ impl World {
     }
 
     /// Pulls the plug: no DELETE, no retraction.
+    /// `wattle rekey`, as a person would ask for it.
+    pub(crate) fn rekey(&mut self, host: usize, name: &str, ike: bool, children: bool) -> Result<String, String> {
+        let now = self.now;
+        let done = self.hosts[host].node.as_mut().map(|node| node.rekey(now, name, ike, children));
+        self.drain(host);
+        done.unwrap_or_else(|| Err("not running".to_owned()))
+    }
+
     pub(crate) fn kill(&mut self, host: usize) {
         self.hosts[host].node = None;
         self.drain(host);

@@ -24,6 +24,12 @@ pub enum Request {
     TraceResult,
     /// Read the configuration again.
     Reload,
+    /// Make new keys for the sessions with a peer.
+    Rekey {
+        peer: String,
+        ike: bool,
+        children: bool,
+    },
     /// Whether the daemon is alive.
     Health,
 }
@@ -35,7 +41,7 @@ pub enum Answer {
     Snapshot(Box<Snapshot>),
     Path(PathReport),
     Trace(TraceReport),
-    /// What a reload or a look at the daemon's health came to, in one line.
+    /// What a command, or a look at the daemon's health, came to, in one line.
     Done {
         fine: bool,
         message: String,
@@ -68,6 +74,8 @@ pub struct Snapshot {
     #[serde(default)]
     pub policies: Vec<Policy>,
     pub drops: Vec<Drop>,
+    #[serde(default)]
+    pub sas: Vec<Sa>,
     #[serde(default)]
     pub config: Config,
     /// Who knocked and was refused, newest first.
@@ -146,6 +154,57 @@ pub struct Link {
     pub octets_out: u64,
     /// Since the last packet that verified.
     pub heard_us: Option<u64>,
+}
+
+/// An IKE SA, standing or being made, with its Child SAs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sa {
+    /// Not before it has said who it is, if it called.
+    pub peer: Option<String>,
+    /// In words.
+    pub state: String,
+    pub established: bool,
+    /// `initiator` or `responder`: ours, of the exchange that made it.
+    pub role: String,
+    /// In 16 hexadecimal digits, as everybody else writes them.
+    pub spi_initiator: String,
+    pub spi_responder: String,
+    pub remote: String,
+    pub local_port: Option<u16>,
+    pub suite: Option<String>,
+    pub age_us: u64,
+    /// Until we rekey it, unless the peer does before.
+    pub rekey_us: Option<u64>,
+    pub children: Vec<ChildSa>,
+}
+
+/// A pair of ESP SAs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChildSa {
+    pub spi_in: u32,
+    pub spi_out: u32,
+    /// With the key exchanges of its own, if it has any (PFS).
+    pub suite: String,
+    pub role: ChildRole,
+    pub age_us: u64,
+    pub rekey_us: Option<u64>,
+    pub packets_in: u64,
+    pub octets_in: u64,
+    pub packets_out: u64,
+    pub octets_out: u64,
+    /// Packets that the replay window refused.
+    pub replays: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ChildRole {
+    /// Both ways.
+    Sending,
+    /// Received on; to be sent on when the peer has deleted its predecessor.
+    Standby,
+    /// Received on until it is deleted: another one has its place.
+    Leaving,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -10,10 +10,12 @@ use super::model::{
 use table::{Column, Fit, Row, hanging, paragraph, parts, table};
 use units::{age, amount, count, duration, percent, rate, rtt};
 
+mod sas;
 mod steering;
 mod table;
 mod units;
 
+pub use sas::{NotUp, not_up, sas};
 pub use steering::{policies, trace, trace_failed};
 
 /// Does it work, and if not, which peer, and why?

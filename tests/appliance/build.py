@@ -19,7 +19,8 @@ TARGETS = {
     "x86_64-unknown-linux-musl": [],
     "aarch64-unknown-linux-musl": [emulator("aarch64"), "-cpu", "cortex-a53"],
     "armv7-unknown-linux-musleabihf": [emulator("arm"), "-cpu", "cortex-a7"],
-    "armv7-unknown-linux-musleabi": [emulator("arm"), "-cpu", "cortex-a7"],
+    # bcm53xx: a Cortex-A9 that was built without any floating point
+    "armv7-unknown-linux-musleabi": [emulator("arm"), "-cpu", "cortex-a9,vfp=off,neon=off"],
     "armv5te-unknown-linux-musleabi": [emulator("arm"), "-cpu", "arm926"],
     "mipsel-unknown-linux-musl": [emulator("mipsel"), "-cpu", "24Kc"],
 }

@@ -79,7 +79,9 @@ class Form(unittest.TestCase):
             self.assertEqual(attributes["FP_arch"], "VFPv3-D16")
             self.assertEqual(attributes["ABI_VFP_args"], "VFP registers")
         else:
-            self.assertNotIn("FP_arch", attributes)
+            # The assembler of ring has parts for NEON, entered where AT_HWCAP says so; Arm v5 takes none of them. That nothing
+            # else needs a floating point unit is for the CPU models to show.
+            self.assertEqual(attributes.get("FP_arch"), None if target == V5 else "VFPv3-D16")
             self.assertNotIn("ABI_VFP_args", attributes)
         # Alignment of doublewords at calls, which every object must agree on
         self.assertEqual(attributes["ABI_align_needed"], "8-byte")
@@ -158,7 +160,7 @@ class Behaviour(unittest.TestCase):
 
     @each
     def test_check(self, target):
-        example = json.loads((build.ROOT / "images/wattle.json.example").read_text())
+        example = json.loads((build.ROOT / "routeros/wattle.example.json").read_text())
         folder = self.folder / target
         folder.mkdir()
         build.run(*build.command(target, "keygen", folder / "node.key"))
@@ -171,12 +173,12 @@ class Behaviour(unittest.TestCase):
         self.assertIn("2 errors", done.stdout)
 
     def test_the_cpu_models_mean_something(self):
-        """The gate for Arm v5 is one: its model kills code for v7."""
-        if V7 not in build.chosen and V7_HARD not in build.chosen:
-            self.skipTest("no binary for Arm v7 was built")
-        other = V7_HARD if V7_HARD in build.chosen else V7
-        done = build.run(build.emulator("arm"), "-cpu", "arm926", build.binary(other), "--version", check=False)
-        self.assertEqual(done.returncode, -signal.SIGILL)
+        """The gates are ones: the model of Arm v5 kills code for v7, and the one without floating point code for VFP."""
+        if V7_HARD not in build.chosen:
+            self.skipTest("no binary for Arm v7 with VFP was built")
+        for model in (build.TARGETS[V5], build.TARGETS[V7]):
+            done = build.run(*model, build.binary(V7_HARD), "--version", check=False)
+            self.assertEqual(done.returncode, -signal.SIGILL, model)
 
 
 class Scripts(unittest.TestCase):

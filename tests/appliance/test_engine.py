@@ -29,6 +29,7 @@ runtime = "runc"
 cgroup_manager = "cgroupfs"
 events_logger = "file"
 """
+SECOND = "MCowBQYDK2VwAyEA7UkouLW45P1hvAxdCiOVFaDt6j2ZLMu7QEQ2wkJ5Aes="
 IMAGE = f"localhost/wattle:{VERSION}"
 
 
@@ -164,8 +165,15 @@ class Run(unittest.TestCase):
                "--volume", f"{folder or self.folder}:/etc/wattle", *options, IMAGE)
 
     def configure(self, platform):
-        build.run(*build.command(PLATFORMS[platform], "keygen", "--force", self.folder / "node.key"))
-        shutil.copy(build.ROOT / "images/wattle.json.example", self.folder / "wattle.json")
+        # No key: the first start makes it.
+        shutil.copy(build.ROOT / "routeros/wattle.example.json", self.folder / "wattle.json")
+
+    def replace_configuration(self):
+        """As an editor does it: a new file in the place of the old one, in the mounted folder."""
+        config = json.loads((self.folder / "wattle.json").read_text())
+        config["nodes"].append({"name": "second", "public_key": SECOND})
+        (self.folder / "new").write_text(json.dumps(config))
+        (self.folder / "new").rename(self.folder / "wattle.json")
 
     def state(self):
         return json.loads(podman("inspect", self.name).stdout)[0]["State"]
@@ -197,6 +205,11 @@ class Run(unittest.TestCase):
                 devices = build.run("nsenter", net, "ip", "-brief", "address", "show", "wattle0").stdout
                 self.assertIn("10.66.0.2/32", devices)
                 self.assertIn("fd66::2/128", devices)
+                healthy = self.inside(emulator, "health")
+                self.assertEqual((healthy.returncode, healthy.stderr), (0, ""))
+                self.replace_configuration()
+                self.wait("the new configuration is read", lambda: '"second"' in self.inside(emulator, "status", "--json").stdout)
+                self.assertLessEqual(max(len(line) for line in self.logs().splitlines()), 160)
                 began = time.monotonic()
                 podman("kill", "--signal", "TERM", self.name)
                 self.wait("SIGTERM ends it", lambda: self.state()["Status"] == "exited")

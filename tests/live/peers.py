@@ -98,6 +98,12 @@ class Instance:
         return log.read_text(errors="replace") if log.exists() else ""
 
 
+def section(name, content):
+    """Settings as strongSwan's files write them: dictionaries are sections."""
+    lines = [section(key, value) if isinstance(value, dict) else f"{key} = {value}\n" for key, value in content.items()]
+    return f"{name} {{\n{''.join(lines)}}}\n"
+
+
 class Charon(Instance):
     """A strongSwan daemon with userspace ESP."""
 
@@ -121,68 +127,39 @@ class Charon(Instance):
         (swanctl / "pubkey" / "own.pub").write_bytes(public)
         return public.decode()
 
-    def configure(self, peer_key, local, remote, **options):
-        """One connection `peer` with one child `net`; `local` and `remote` are (address, identity)."""
+    def configure(self, peer_key, local, remote, connection=(), child=(), daemon=()):
+        """One connection `peer` with one child `net`; `local` and `remote` are (address, identity).
+
+        `connection`, `child` and `daemon` are settings of swanctl.conf and strongswan.conf, beside or instead of the usual.
+        """
         swanctl = self.folder / "etc" / "swanctl"
         (swanctl / "pubkey" / "peer.pub").write_text(peer_key)
-        proposal = options.get("proposals", "aes256gcm16-prfsha256-x25519-ke1_mlkem768")
-        esp = options.get("esp", "aes256gcm16")
-        (swanctl / "swanctl.conf").write_text(f"""
-connections {{
-  peer {{
-    version = 2
-    local_addrs = {local[0]}
-    remote_addrs = {remote[0]}
-    local_port = 4500
-    remote_port = 4500
-    proposals = {proposal}
-    encap = yes
-    mobike = no
-    fragmentation = yes
-    dpd_delay = {options.get("dpd", "0s")}
-    local {{
-      id = {local[1]}
-      auth = pubkey
-      pubkeys = own.pub
-    }}
-    remote {{
-      id = {remote[1]}
-      auth = pubkey
-      pubkeys = peer.pub
-    }}
-    children {{
-      net {{
-        local_ts = 0.0.0.0/0,::/0
-        remote_ts = 0.0.0.0/0,::/0
-        esp_proposals = {esp}
-        mode = tunnel
-      }}
-    }}
-  }}
-}}
-""")
+        of_connection = {
+            "version": 2, "local_addrs": local[0], "remote_addrs": remote[0], "local_port": 4500, "remote_port": 4500,
+            "proposals": "aes256gcm16-prfsha256-x25519-ke1_mlkem768", "encap": "yes", "mobike": "no", "fragmentation": "yes",
+            **dict(connection)}
+        of_child = {
+            "local_ts": "0.0.0.0/0,::/0", "remote_ts": "0.0.0.0/0,::/0", "esp_proposals": "aes256gcm16", "mode": "tunnel",
+            **dict(child)}
+        (swanctl / "swanctl.conf").write_text(section("connections", {"peer": {
+            **of_connection,
+            "local": {"id": local[1], "auth": "pubkey", "pubkeys": "own.pub"},
+            "remote": {"id": remote[1], "auth": "pubkey", "pubkeys": "peer.pub"},
+            "children": {"net": of_child}}}))
         # kernel-libipsec is the ESP that needs no kernel support; it has to come before kernel-netlink. The marks keep
         # its own datagrams out of its tunnel.
-        (self.folder / "etc" / "strongswan.conf").write_text("""
-charon-systemd {
-  load = random nonce openssl pubkey pkcs1 pkcs8 pem curve25519 chapoly aes sha1 sha2 hmac kdf gcm drbg kernel-libipsec kernel-netlink socket-default vici updown
-  routing_table = 220
-  routing_table_prio = 40000
-  plugins {
-    kernel-libipsec { allow_peer_ts = yes }
-    socket-default { fwmark = 0x42 }
-    kernel-netlink { fwmark = !0x42 }
-    vici { socket = unix:///run/charon.vici }
-  }
-  filelog { log { path = /run/log
-    default = 1
-    ike = 2
-    cfg = 2
-    flush_line = yes } }
-  journal { default = -1 }
-}
-swanctl { load = pem pkcs1 pkcs8 pubkey openssl curve25519 random nonce }
-""")
+        (self.folder / "etc" / "strongswan.conf").write_text(section("charon-systemd", {
+            "load": "random nonce openssl pubkey pkcs1 pkcs8 pem curve25519 chapoly aes sha1 sha2 hmac kdf gcm drbg "
+                    "kernel-libipsec kernel-netlink socket-default vici updown",
+            "routing_table": 220, "routing_table_prio": 40000,
+            "plugins": {
+                "kernel-libipsec": {"allow_peer_ts": "yes"}, "socket-default": {"fwmark": "0x42"},
+                "kernel-netlink": {"fwmark": "!0x42"}, "vici": {"socket": "unix:///run/charon.vici"}},
+            "filelog": {"log": {
+                "path": "/run/log", "default": 1, "ike": 2, "cfg": 2, "flush_line": "yes", "append": "yes",
+                "time_format": "%s", "time_add_ms": "yes"}},
+            "journal": {"default": -1},
+            **dict(daemon)}) + section("swanctl", {"load": "pem pkcs1 pkcs8 pubkey openssl curve25519 random nonce"}))
 
     def take(self, peer_name, peer_key, swanctl, strongswan):
         """Uses configuration files that are given as text; the peer's key is called `peer_name`.pub in them."""
@@ -192,6 +169,7 @@ swanctl { load = pem pkcs1 pkcs8 pubkey openssl curve25519 random nonce }
 
     def start(self, addresses=(), routes=()):
         """Starts the daemon and gives its tunnel device addresses and routes."""
+        (self.folder / "run" / "charon.vici").unlink(missing_ok=True)
         self.spawn("/usr/sbin/charon-systemd")
         wait_for("charon's socket", (self.folder / "run" / "charon.vici").is_socket, 10)
         self.ctl("--load-all", "--noprompt")

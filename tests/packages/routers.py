@@ -40,7 +40,7 @@ class Router:
         self.fill("/system/package", {"name": "routeros", "disabled": False}, {"name": "container", "disabled": False})
         self.fill("/interface/list", {"name": "LAN"}, {"name": "WAN"})
         self.fill("/disk", {"slot": "usb1", "fs": "ext4"})
-        self.fill("/file", {"name": "wattle-0.1.0-arm64.tar"}, {"name": "usb1/wattle/wattle.json"})
+        self.fill("/file", {"name": "wattle-1.2.3-arm64.tar"}, {"name": "usb1/wattle/wattle.json"})
         self.fill("/interface", {"name": "ether1"}, {"name": "bridge"})
         self.fill("/ip/address", {"address": "192.168.88.1/24", "interface": "bridge"})
         self.fill(

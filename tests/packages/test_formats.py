@@ -39,6 +39,8 @@ EXPECTED = {
     "/usr/libexec/rpcd/wattle": 0o755,
     "/usr/share/rpcd/acl.d/wattle.json": 0o644,
 }
+CARGO_VERSION = tomllib.loads(ROOT.joinpath("Cargo.toml").read_text())["package"]["version"]
+VERSION = f"{CARGO_VERSION}-r1"
 CONFFILES = ["/etc/config/wattle", "/etc/wattle/wattle.json"]
 
 
@@ -73,8 +75,8 @@ class Packages(unittest.TestCase):
             for name in target["names"]:
                 cls.packages[name] = (
                     BY_TARGET[target["rust"]],
-                    readers.Ipk((Path(cls.folder) / f"ipk/{name}/wattle_0.1.0-r1_{name}.ipk").read_bytes()),
-                    readers.Apk((Path(cls.folder) / f"apk/{name}/wattle-0.1.0-r1.apk").read_bytes()),
+                    readers.Ipk((Path(cls.folder) / f"ipk/{name}/wattle_{VERSION}_{name}.ipk").read_bytes()),
+                    readers.Apk((Path(cls.folder) / f"apk/{name}/wattle-{VERSION}.apk").read_bytes()),
                 )
 
     def test_there_is_one_for_every_name(self):
@@ -108,7 +110,7 @@ class Packages(unittest.TestCase):
 
     def test_what_opkg_reads(self):
         _, opkg, _ = self.packages["arm_cortex-a9"]
-        self.assertEqual(opkg.control["Version"], "0.1.0-r1")
+        self.assertEqual(opkg.control["Version"], VERSION)
         self.assertEqual(opkg.control["Depends"], "kmod-tun")
         self.assertEqual(opkg.conffiles, CONFFILES)
         self.assertEqual(set(opkg.scripts), {"postinst", "prerm"})
@@ -116,7 +118,7 @@ class Packages(unittest.TestCase):
 
     def test_what_apk_reads(self):
         _, _, apk3 = self.packages["arm_cortex-a9"]
-        self.assertEqual(apk3.info["version"], "0.1.0-r1")
+        self.assertEqual(apk3.info["version"], VERSION)
         self.assertEqual(apk3.info["depends"], [{"name": "kmod-tun"}])
         self.assertLessEqual(len(apk3.info["description"].encode()), 256)
         self.assertEqual(
@@ -201,8 +203,8 @@ class Feeds(unittest.TestCase):
         run = build(*self.keys, ["aarch64_generic"], out=self.folder / "out")
         self.assertEqual((run.returncode, run.stderr), (0, ""))
         for package in (
-            readers.Ipk((self.folder / "out/ipk/aarch64_generic/wattle_0.1.0-r1_aarch64_generic.ipk").read_bytes()),
-            readers.Apk((self.folder / "out/apk/aarch64_generic/wattle-0.1.0-r1.apk").read_bytes()),
+            readers.Ipk((self.folder / f"out/ipk/aarch64_generic/wattle_{VERSION}_aarch64_generic.ipk").read_bytes()),
+            readers.Apk((self.folder / f"out/apk/aarch64_generic/wattle-{VERSION}.apk").read_bytes()),
         ):
             self.assertEqual(package.files["/usr/share/doc/wattle/THIRD-PARTY.txt"], (0o644, b"whose works\n"))
 
@@ -351,12 +353,12 @@ class Agreement(unittest.TestCase):
         about = contents.description_file()
         cargo = tomllib.loads((ROOT / "Cargo.toml").read_text())["package"]
         for name, value in {
-            "VERSION": cargo["version"],
             "RELEASE": about["release"],
             "LICENSE": cargo["license"],
             "MAINTAINER": about["maintainer"],
         }.items():
             self.assertIn(f"\nPKG_{name}:={value}\n", makefile)
+        self.assertNotIn(CARGO_VERSION, makefile, "it has the version from Cargo.toml")
         self.assertIn(cargo["description"], makefile)
         for dependency in about["depends"]:
             self.assertIn(f"+{dependency}", re.search("\n  DEPENDS:=.*", makefile)[0])
@@ -375,6 +377,17 @@ class Agreement(unittest.TestCase):
         listed = {rust: re.findall("`([^`]+)`", names) for rust, names in rows}
         self.assertEqual(listed, {target["rust"]: target["names"] for target in contents.targets()})
 
+    def test_no_document_or_script_has_a_version_of_its_own(self):
+        """A release changes Cargo.toml (and Cargo.lock) and nothing else."""
+        files = subprocess.run(["git", "-C", ROOT, "ls-files", "-z"], capture_output=True, text=True, check=True).stdout
+        pattern = re.compile(rf"wattle[-_ ]v?{re.escape(CARGO_VERSION)}\b")
+        found = []
+        for name in filter(None, files.split("\0")):
+            path = ROOT / name
+            if path.suffix != ".rs" and name != "Cargo.lock" and path.is_file() and pattern.search(path.read_text(errors="replace")):
+                found.append(name)
+        self.assertEqual(found, [], "write VERSION there")
+
     @unittest.skipUnless(shutil.which("make"), "make is missing")
     def test_the_sdk_compiles_for_speed(self):
         """The variables reach cargo as assignments before the command, of which the last counts: run as make and sh do it."""
@@ -388,10 +401,12 @@ class Agreement(unittest.TestCase):
                 "CARGO_PKG_VARS=CARGO_PROFILE_RELEASE_OPT_LEVEL=z CARGO_PROFILE_RELEASE_LTO=true\n"
                 "Build/Compile/Cargo=$(CARGO_PKG_VARS) sh -c 'echo $$CARGO_PROFILE_RELEASE_OPT_LEVEL $(2)'\n"
             )
-            (root / "Makefile").write_text(f"include {ROOT}/openwrt/wattle/Makefile\nall:\n\t@$(Build/Compile)\n")
-            command = ["make", "-s", "-C", folder, f"TOPDIR={folder}", f"INCLUDE_DIR={folder}"]
+            (root / "Makefile").write_text(
+                f"include {ROOT}/openwrt/wattle/Makefile\nall:\n\t@$(Build/Compile)\n\t@echo $(PKG_VERSION)\n"
+            )
+            command = ["make", "-s", "-C", folder, f"TOPDIR={folder}", f"INCLUDE_DIR={folder}", f"WATTLE_SOURCE={ROOT}"]
             run = subprocess.run(command, capture_output=True, text=True, check=False)
-            self.assertEqual(run.stdout.strip(), "3 --bin wattle", run.stderr)
+            self.assertEqual(run.stdout.split("\n")[:2], ["3 --bin wattle", CARGO_VERSION], run.stderr)
 
 
 # OWRTPKG=FILE: the packer of others to compare with. It is not ours, so nobody needs it.
@@ -404,7 +419,7 @@ if os.environ.get("OWRTPKG"):
             spec.loader.exec_module(other)
             package = contents.package(ARM64, "aarch64_generic")
             other.EPOCH = package.time
-            meta = {"Name": "wattle", "Version": "0.1.0-r1", "Depends": "kmod-tun", "License": package.license, "Section": "net",
+            meta = {"Name": "wattle", "Version": VERSION, "Depends": "kmod-tun", "License": package.license, "Section": "net",
                     "Maintainer": package.maintainer, "Architecture": "aarch64_generic", "Description": package.description, "Source": "wattle"}  # fmt: skip
             with tempfile.TemporaryDirectory() as folder:
                 root = Path(folder) / "root"
@@ -416,14 +431,14 @@ if os.environ.get("OWRTPKG"):
                         path.write_bytes(entry.data)
                     path.chmod(entry.mode)
                 other.build_ipk(meta, str(root), CONFFILES, f"{folder}/ipk")
-                other.build_apk(meta, str(root), CONFFILES, f"{folder}/wattle-0.1.0-r1.apk")
-                other.index_apk([f"{folder}/wattle-0.1.0-r1.apk"], f"{folder}/index")
+                other.build_apk(meta, str(root), CONFFILES, f"{folder}/wattle-{VERSION}.apk")
+                other.index_apk([f"{folder}/wattle-{VERSION}.apk"], f"{folder}/index")
                 theirs, ours = readers.Ipk(Path(f"{folder}/ipk").read_bytes()), readers.Ipk(ipk.build(package))
                 self.assertEqual(theirs.files, ours.files)
                 self.assertEqual(theirs.conffiles, ours.conffiles)
                 theirs.control.pop("Source")
                 self.assertEqual({n: v.strip() for n, v in theirs.control.items()}, ours.control)
-                theirs, ours = readers.Apk(Path(f"{folder}/wattle-0.1.0-r1.apk").read_bytes()), readers.Apk(apk.build(package))
+                theirs, ours = readers.Apk(Path(f"{folder}/wattle-{VERSION}.apk").read_bytes()), readers.Apk(apk.build(package))
                 sums = "/lib/apk/packages/wattle.list"
                 self.assertEqual(sorted(theirs.files[sums][1].split()), sorted(ours.files[sums][1].split()))
                 for each in (theirs, ours):

@@ -117,6 +117,12 @@ class Install(unittest.TestCase):
                 self.assertEqual(mount["list" if minor >= 21 else "name"], "wattle")
                 self.assertEqual((mount["src"], mount["dst"]), ("usb1/wattle", "/etc/wattle"))
 
+    def test_ipv6_gateway_reaches_the_container_as_text(self):
+        for version in ("7.19", "7.24"):
+            device = installed(version, **SIX)
+            values = {entry["key"]: entry["value"] for entry in device.tables["/container/envs"]}
+            self.assertEqual(values["WATTLE_GATEWAY6"], SIX["routerAddress6"])
+
     def test_network(self):
         device = installed()
         self.assertEqual(device.tables["/interface/veth"][0]["address"], "172.31.255.2/30")
@@ -272,7 +278,7 @@ class Preflight(unittest.TestCase):
                 device = router()
                 device.tables["/file"].pop(0)
                 device.fill(
-                    "/file", *({"name": f"usb1/wattle-0.1.0-{other}.tar"} for other in ("amd64", "arm64", "arm-v5", "arm-v7", "oci"))
+                    "/file", *({"name": f"usb1/wattle-1.2.3-{other}.tar"} for other in ("amd64", "arm64", "arm-v5", "arm-v7", "oci"))
                 )
                 device.settings["/system/resource"] |= {"architecture-name": architecture, "board-name": board}
                 # No RouterBOARD has no model to ask for.
@@ -294,7 +300,7 @@ class Preflight(unittest.TestCase):
         self.refused("mine.tar is not on the router", imageFile="mine.tar")
         self.refused("several images for arm64", lambda device: device.fill("/file", {"name": "wattle-0.2.0-arm64.tar"}))
         self.refused("there is no usb1/wattle/wattle.json", lambda device: device.tables["/file"].pop(1))
-        self.refused("either imageFile or imageName", imageFile="wattle-0.1.0-arm64.tar", imageName="wattle:latest")
+        self.refused("either imageFile or imageName", imageFile="wattle-1.2.3-arm64.tar", imageName="wattle:latest")
 
     def test_disk(self):
         self.refused("there is no disk usb1", lambda device: device.tables["/disk"].clear())

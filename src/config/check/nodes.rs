@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use ipnet::{IpNet, Ipv6Net};
 
 use super::prefixes;
+use super::suites::Level;
 use crate::config::file::{At, Node};
 use crate::config::json::quoted;
 use crate::config::plan::{Endpoint, Host, Peer};
@@ -13,6 +14,7 @@ use crate::config::report::{Place, Report};
 use crate::config::suggest::nearest;
 use crate::crypto::keyfile;
 use crate::crypto::sign::PublicKey;
+use crate::identity::{self, Identity};
 use crate::prefix::Prefix;
 
 /// This node, as the others must fit to it; what is wrong is `None`.
@@ -23,6 +25,8 @@ pub(super) struct Own<'a> {
     pub addresses: &'a [At<IpNet>],
     pub announce: &'a [At<Prefix>],
     pub locator: Option<(Ipv6Net, &'a Place)>,
+    pub suites: &'a Level,
+    pub hardware_aes: bool,
 }
 
 /// Everybody but ourselves.
@@ -100,6 +104,7 @@ pub(super) fn overlaps<'p>(
 struct Seen {
     names: BTreeMap<String, Place>,
     keys: BTreeMap<PublicKey, Place>,
+    identities: BTreeMap<identity::Key, Place>,
     endpoints: BTreeMap<Endpoint, Place>,
     routes: BTreeMap<Prefix, Place>,
     locators: Vec<(Ipv6Net, Place)>,
@@ -140,6 +145,21 @@ impl Seen {
             }
             Some(net)
         });
+        let suites = Level::read(&node.suites, Some(own.suites), report);
+        let remote_id = match (&node.remote_id, name) {
+            (Some(text), _) => identity(text, report),
+            (None, name) => name.map(|name| Identity::fqdn(&name.value)),
+        };
+        let local_id = match (&node.local_id, own.name) {
+            (Some(text), _) => identity(text, report),
+            (None, name) => name.map(Identity::fqdn),
+        };
+        if let Some(remote) = remote_id.as_ref().filter(|_| !ourselves)
+            && let Some(place) = node.remote_id.as_ref().or(name).map(|text| &text.place)
+        {
+            let written = node.remote_id.is_some() || node.local_id.is_some();
+            self.identity(remote, place, local_id.as_ref().filter(|_| written), report);
+        }
         Some(Peer {
             name: name?.value.clone(),
             public_key: public_key?,
@@ -147,7 +167,27 @@ impl Seen {
             locator,
             routes: routes.into_iter().map(|at| at.value).collect(),
             pin_port: node.pin_port,
+            remote_id: remote_id?,
+            // Without a name of our own there is no plan, which has been said.
+            local_id: local_id.unwrap_or_else(|| Identity::fqdn("")),
+            suites: own.suites.suites(Some(&suites), own.hardware_aes),
         })
+    }
+
+    /// Whoever calls is known by it.
+    fn identity(&mut self, remote: &Identity, place: &Place, local: Option<&Identity>, report: &mut Report) {
+        if local.is_some_and(|local| local.key() == remote.key()) {
+            report.error(place, format!("{} is our own identity", quoted(&remote.to_string())));
+        }
+        match self.identities.get(&remote.key()) {
+            // Two of the same name have been told already.
+            Some(first) if place.path.ends_with("remote_id") || first.path.ends_with("remote_id") => {
+                let first = first.seen_from(place);
+                report.error(place, format!("{} is the identity of {first} already", quoted(&remote.to_string())));
+            }
+            Some(_) => {}
+            None => drop(self.identities.insert(remote.key(), place.clone())),
+        }
     }
 
     fn name(&mut self, name: &At<String>, own: &Own<'_>, ourselves: bool, report: &mut Report) {
@@ -243,6 +283,16 @@ impl Seen {
         overlaps(locators, |place, net, first, other| {
             report.error(place, format!("the locator {net} overlaps {other} of {}", first.seen_from(place)));
         });
+    }
+}
+
+fn identity(text: &At<String>, report: &mut Report) -> Option<Identity> {
+    match text.value.parse() {
+        Ok(identity) => Some(identity),
+        Err(message) => {
+            report.error(&text.place, format!("{}: {message}", quoted(&text.value)));
+            None
+        }
     }
 }
 

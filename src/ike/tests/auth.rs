@@ -78,7 +78,7 @@ fn the_responder_is_somebody_else() {
     other.add_peer(PeerId(0), &node_name(0), private_key(0).public());
     world.nodes[1].endpoint = other;
     let world = run(world);
-    let reason = "peer says it is 'c\\u{7}\\n', config expects 'b'";
+    let reason = "peer says it is 'fqdn:#63070a', config expects 'b'";
     assert_eq!(world.closed(0), [Reason::AuthFailed(reason.to_owned())]);
 }
 

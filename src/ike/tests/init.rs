@@ -6,7 +6,6 @@ use crate::config::plan::{PostQuantum, Suites};
 use crate::crypto::kex::Method;
 use crate::ike::endpoint::{Limits, Reason};
 use crate::ike::payloads;
-use crate::ike::propose;
 use crate::ike::testing::{World, path, suite, suites};
 use crate::wire::ike::{
     Body, Exchange, Header, Ke, Message, Notify, NotifyType, Payload, Transform, TransformType, encode_clear, transform,
@@ -209,7 +208,7 @@ fn suites_that_do_not_meet() {
 fn without_ml_kem_no_session_if_the_config_requires_it() {
     let none = [Transform::new(TransformType::ADDKE1, transform::NONE)];
     for additional in [&[][..], &none] {
-        let mut world = alone(Suites::default_for(true));
+        let mut world = alone(Suites::default_for(true).required());
         let payloads = acceptable(&world, additional);
         answer(&mut world, 77, &payloads);
         world.run(3 * SECOND);
@@ -237,7 +236,7 @@ fn without_ml_kem_if_the_config_allows_it() {
     world.run(SECOND);
     assert!(world.exchanges(0).contains(&Exchange::IKE_INTERMEDIATE), "preferred means: if both can");
 
-    let mut world = World::of(6, [only, Suites::default_for(true)], Limits::default());
+    let mut world = World::of(6, [only, Suites::default_for(true).required()], Limits::default());
     world.connect(0, 1);
     world.run(5 * SECOND);
     assert!(world.refused(1)[0].1.contains("did not agree to ML-KEM"));
@@ -304,6 +303,6 @@ fn nat_detection_knows_our_own_address() {
 #[test]
 fn names_of_suites() {
     let hybrid = suite(Method::X25519, &[Method::MlKem768]);
-    assert!(propose::post_quantum(&hybrid) && propose::post_quantum(&suite(Method::MlKem512, &[])));
-    assert!(!propose::post_quantum(&suite(Method::X25519, &[])));
+    assert!(hybrid.is_post_quantum() && suite(Method::MlKem512, &[]).is_post_quantum());
+    assert!(!suite(Method::X25519, &[]).is_post_quantum());
 }

@@ -2,6 +2,7 @@
 
 mod auth;
 mod child;
+mod foreign;
 mod init;
 mod life;
 mod pair;

@@ -131,6 +131,15 @@ pub fn route_delete(route: &Route) -> Request {
     route_request(RTM_DELROUTE, 0, route)
 }
 
+/// An IPv6 default route in the main table, of the lowest preference: one that a router advertises (1024) comes first.
+pub fn default_route_add(gateway: Ipv6Addr) -> Request {
+    default_route(RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, gateway)
+}
+
+pub fn default_route_delete(gateway: Ipv6Addr) -> Request {
+    default_route(RTM_DELROUTE, 0, gateway)
+}
+
 pub fn rule_add(rule: &Rule) -> Request {
     rule_request(RTM_NEWRULE, NLM_F_CREATE | NLM_F_EXCL, rule)
 }
@@ -234,6 +243,14 @@ fn route_request(kind: u16, flags: u16, route: &Route) -> Request {
         request.attribute(RTA_TABLE, &route.table.to_ne_bytes());
     }
     request.attribute(RTA_OIF, &route.device.to_ne_bytes());
+    request
+}
+
+fn default_route(kind: u16, flags: u16, gateway: Ipv6Addr) -> Request {
+    let fixed = [AF_INET6, 0, 0, 0, RT_TABLE_MAIN, PROTOCOL, RT_SCOPE_UNIVERSE, RTN_UNICAST, 0, 0, 0, 0];
+    let mut request = Request::new(kind, flags, &fixed);
+    request.attribute(RTA_GATEWAY, &gateway.octets());
+    request.attribute(RTA_PRIORITY, &LAST_RESORT.to_ne_bytes());
     request
 }
 
@@ -417,11 +434,15 @@ const IFA_F_NODAD: u32 = 0x02;
 const IFA_F_NOPREFIXROUTE: u32 = 0x200;
 
 const RT_TABLE_UNSPEC: u8 = 0;
+const RT_TABLE_MAIN: u8 = 254;
+const LAST_RESORT: u32 = 4096;
 const RT_SCOPE_UNIVERSE: u8 = 0;
 const RT_SCOPE_LINK: u8 = 253;
 const RTN_UNICAST: u8 = 1;
 const RTA_DST: u16 = 1;
 const RTA_OIF: u16 = 4;
+const RTA_GATEWAY: u16 = 5;
+const RTA_PRIORITY: u16 = 6;
 const RTA_TABLE: u16 = 15;
 
 const FR_ACT_TO_TBL: u8 = 1;

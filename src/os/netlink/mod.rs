@@ -6,5 +6,8 @@ mod message;
 mod socket;
 
 pub use message::{Address, Event, PROTOCOL, Route, Rule, address_add, decode, dump_routes, dump_rules, link_up};
-pub use message::{accept_local, no_link_local, route_add, route_delete, rule_add, rule_delete, tun_up};
+pub use message::{
+    accept_local, default_route_add, default_route_delete, no_link_local, route_add, route_delete, rule_add,
+    rule_delete, tun_up,
+};
 pub use socket::{Listener, Socket};

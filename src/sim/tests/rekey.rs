@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::super::{Mesh, World, address4};
 use super::{millis, pair_reaches, seconds};
 use crate::config::plan::Rekey;
+use crate::status::model::ChildRole;
 
 /// Two hosts with the same lifetimes; only the first one dials.
 fn rekeying(seed: u64, child: u64, ike: u64) -> World {
@@ -99,4 +100,53 @@ fn a_worn_child_that_cannot_be_rekeyed_gets_a_new_session() {
     world.run_until(seconds(5), |world| agree(world)).expect("both ends agree");
     assert_ne!(world.node(0).ike_sas(), before);
     assert_eq!(world.inits[&0], 2);
+}
+
+/// `wattle sas` and `wattle rekey`: what is shown is what there is, and no packet is lost by asking for new keys.
+#[test]
+fn a_person_looks_at_the_sas_and_has_them_rekeyed() {
+    let mut world = rekeying(5, 1000, 3000);
+    let sas = |world: &World, host| world.snapshot(host).sas;
+    for (ike, children) in [(false, true), (true, false), (true, true)] {
+        for host in 0..2 {
+            let (before, theirs) = (sas(&world, host), sas(&world, 1 - host));
+            let ([before], [theirs]) = (before.as_slice(), theirs.as_slice()) else { panic!("{before:?} {theirs:?}") };
+            assert_eq!((&before.spi_initiator, &before.spi_responder), (&theirs.spi_initiator, &theirs.spi_responder));
+            assert_eq!(before.suite.as_deref(), Some("aes256gcm16-prfsha256-x25519-ke1_mlkem768"));
+            let ([child], [other]) = (&*before.children, &*theirs.children) else { panic!("{before:?} {theirs:?}") };
+            assert_eq!((child.spi_in, child.spi_out), (other.spi_out, other.spi_in));
+            assert_eq!((child.packets_in, child.octets_in), (other.packets_out, other.octets_out));
+            assert_eq!((child.role, child.replays), (ChildRole::Sending, 0));
+            assert!((890_000_000..=1_000_000_000).contains(&(child.age_us + child.rekey_us.expect("a time"))));
+            assert!((2_690_000_000..=3_000_000_000).contains(&(before.age_us + before.rekey_us.expect("a time"))));
+
+            let other_end = ["n1", "n0"][host];
+            let answer = world.rekey(host, other_end, ike, children).expect("done");
+            assert!(answer.contains(other_end) && answer.contains("data") == children && answer.contains("IKE") == ike);
+            assert_eq!(lost(&mut world, seconds(12)), 0);
+            let after = sas(&world, host).remove(0);
+            assert_eq!(after.spi_initiator != before.spi_initiator, ike, "{after:?}");
+            assert_eq!(after.children[0].spi_in != child.spi_in, children, "{after:?}");
+            if children {
+                assert_eq!(after.children[0].suite, "aes256gcm16-x25519-ke1_mlkem768");
+            }
+            // The clocks of a new SA begin anew.
+            assert_eq!(after.age_us < before.age_us, ike);
+        }
+    }
+    let unknown = world.rekey(0, "nobody", true, true).unwrap_err();
+    assert!(unknown.contains("no peer is called nobody"), "{unknown}");
+    world.kill(1);
+    world.run(seconds(60));
+    let gone = world.rekey(0, "n1", true, true).unwrap_err();
+    assert!(gone.contains("has no session"), "{gone}");
+}
+
+#[test]
+fn replays_are_counted_where_they_were_dropped() {
+    let mut world = rekeying(6, 1000, 3000);
+    world.change(0, 1, |wire| wire.duplicate = 100);
+    lost(&mut world, seconds(5));
+    let child = world.snapshot(1).sas.remove(0).children.remove(0);
+    assert!(child.replays > 200 && child.replays <= child.packets_in, "{child:?}");
 }

@@ -7,6 +7,7 @@ use super::super::{Mesh, World};
 use super::{all_up, has_route, lost_pings, millis, next_hop, seconds};
 use crate::config::plan::Rekey;
 use crate::node::Reloaded;
+use crate::offload::Switch;
 use crate::prefix::Prefix;
 
 fn prefix(text: &str) -> Prefix {
@@ -154,10 +155,13 @@ fn what_needs_a_restart_is_told_and_a_broken_file_changes_nothing() {
     plan.kernel.table = 99;
     plan.rekey = Rekey::NEVER;
     plan.tun.as_mut().unwrap().name = "mesh0".into();
+    plan.offload.tun = Switch::Off;
+    plan.log = Some("debug".into());
+    let restart = ["listen", "tun", "rekey", "kernel", "offload", "log"];
     let done = world.reload(0, plan);
-    assert_eq!(done.needs_restart, ["listen", "tun", "rekey", "kernel"]);
+    assert_eq!(done.needs_restart, restart);
     assert!(done.is_nothing());
-    assert_eq!(world.snapshot(0).config.needs_restart, ["listen", "tun", "rekey", "kernel"]);
+    assert_eq!(world.snapshot(0).config.needs_restart, restart);
     assert!(all_up(&world));
     let before = world.snapshot(0).peers;
     let now = world.now;

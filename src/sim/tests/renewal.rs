@@ -14,8 +14,9 @@ fn is_init(payload: &[u8]) -> bool {
 fn a_session_without_a_child_is_told_and_tried_anew() {
     for dialler in [0, 1] {
         let mut world = Mesh::of(dialler as u64, 2, [(dialler, 1 - dialler, 10)]).one_way().build();
-        world.hosts[0].plan.suites.esp = vec![Cipher::Aes128Gcm];
-        world.hosts[1].plan.suites.esp = vec![Cipher::ChaCha20Poly1305];
+        for (host, cipher) in world.hosts.iter_mut().zip([Cipher::Aes128Gcm, Cipher::ChaCha20Poly1305]) {
+            host.plan.peers.iter_mut().for_each(|peer| peer.suites.esp = vec![cipher]);
+        }
         world.start_all();
         world.run(seconds(30));
         for (host, other) in [(0, "n1"), (1, "n0")] {

@@ -6,7 +6,8 @@ use ipnet::Ipv6Net;
 
 use super::super::{Mesh, World, address4, address6};
 use super::{all_up, seconds};
-use crate::config::plan::{Peer, Policy, Segment};
+use crate::config::plan::{Peer, Policy, Segment, Suites};
+use crate::identity::Identity;
 use crate::prefix::Prefix;
 use crate::status::model::PolicyState;
 use crate::wire::srv6;
@@ -29,12 +30,16 @@ fn with_locators(mut world: World) -> World {
             locator: Some(locator(host)),
             routes: Vec::new(),
             pin_port: false,
+            remote_id: Identity::fqdn(&format!("n{host}")),
+            local_id: Identity::fqdn(""),
+            suites: Suites::default_for(true),
         })
         .collect();
     for host in 0..world.hosts.len() {
         let plan = &mut world.hosts[host].plan;
         plan.locator = Some(locator(host));
         let mut peers = everybody.clone();
+        peers.iter_mut().for_each(|peer| peer.local_id = Identity::fqdn(&format!("n{host}")));
         for known in &plan.peers {
             let same = peers.iter_mut().find(|peer| peer.name == known.name).unwrap();
             same.endpoints.clone_from(&known.endpoints);

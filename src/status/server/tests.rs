@@ -10,6 +10,7 @@ fn reply(request: Request) -> Answer {
     match request {
         Request::Snapshot => Answer::Error { message: "snapshot".to_owned() },
         Request::Path { to, .. } => Answer::Error { message: format!("path to {to}") },
+        Request::Rekey { peer, ike, children } => Answer::Error { message: format!("rekey {peer} {ike} {children}") },
         Request::Reload | Request::Health | Request::Trace { .. } | Request::TraceResult => {
             Answer::Error { message: "other".to_owned() }
         }

@@ -1,4 +1,4 @@
-use super::super::model::{SCHEMA, Tun};
+use super::super::model::{ChildRole, ChildSa, SCHEMA, Sa, Tun};
 use super::*;
 
 const SECOND: u64 = 1_000_000;
@@ -92,6 +92,7 @@ fn snapshot(peers: Vec<Peer>) -> Snapshot {
         ],
         policies: Vec::new(),
         drops: Vec::new(),
+        sas: Vec::new(),
         refused: Vec::new(),
         config: Config::default(),
     }
@@ -422,4 +423,82 @@ fn a_configuration_that_is_not_in_force_is_told_and_is_a_problem() {
     );
     assert!(flat.contains("needs a restart: listen, tun"), "{text}");
     assert!(has_problem(&snapshot));
+}
+
+#[test]
+fn sas_and_what_has_none() {
+    let child = |role, suite: &str| ChildSa {
+        spi_in: 0x0102_0304,
+        spi_out: 0xfedc_ba98,
+        suite: suite.to_owned(),
+        role,
+        age_us: 190 * SECOND,
+        rekey_us: (role == ChildRole::Sending).then_some(3300 * SECOND),
+        packets_in: 900_000,
+        octets_in: 1_234_567_890,
+        packets_out: 400_000,
+        octets_out: 310_000_000,
+        replays: 3,
+    };
+    let frankfurt = Sa {
+        peer: Some("frankfurt".to_owned()),
+        state: "established".to_owned(),
+        established: true,
+        role: "initiator".to_owned(),
+        spi_initiator: "8f3a0c1122334455".to_owned(),
+        spi_responder: "00000000000000a7".to_owned(),
+        remote: "203.0.113.7:4500".to_owned(),
+        local_port: Some(4500),
+        suite: Some("aes256gcm16-prfsha256-x25519-ke1_mlkem768".to_owned()),
+        age_us: 2 * 3600 * SECOND,
+        rekey_us: Some(2 * 3600 * SECOND - 60 * SECOND),
+        children: vec![
+            child(ChildRole::Sending, "aes256gcm16-x25519-ke1_mlkem768"),
+            child(ChildRole::Leaving, "aes256gcm16"),
+        ],
+    };
+    let caller = Sa {
+        peer: None,
+        state: "waiting for IKE_AUTH".to_owned(),
+        established: false,
+        role: "responder".to_owned(),
+        local_port: None,
+        suite: None,
+        age_us: 0,
+        rekey_us: None,
+        children: Vec::new(),
+        ..frankfurt.clone()
+    };
+    let mut rio = link(3, "203.0.113.90:4500", State::Down);
+    rio.reason = Some("no answer to IKE_SA_INIT, 6 tries, next in 34 s".to_owned());
+    let peers = [
+        peer("frankfurt", State::Up, None, vec![link(1, "203.0.113.7:4500", State::Up)]),
+        peer("rio", State::Down, None, vec![rio]),
+        peer("laptop", State::Waiting, None, vec![]),
+    ];
+    shows(
+        sas(&[frankfurt, caller], &not_up(&peers), 80),
+        "\
+frankfurt   203.0.113.7:4500 from port 4500   established, initiator
+  IKE  aes256gcm16-prfsha256-x25519-ke1_mlkem768
+       SPI 8f3a0c1122334455 (initiator) 00000000000000a7 (responder)
+       age 2h, rekeyed in 1h 59m
+  ESP  aes256gcm16-x25519-ke1_mlkem768, SPI in 01020304, out fedcba98
+       age 3m 10s, rekeyed in 55m
+       in 1.2 G (900000 packets), out 310 M (400000 packets), 3 replays dropped
+  ESP  aes256gcm16, SPI in 01020304, out fedcba98, replaced
+       age 3m 10s
+       in 1.2 G (900000 packets), out 310 M (400000 packets), 3 replays dropped
+
+somebody   203.0.113.7:4500   waiting for IKE_AUTH, responder
+  IKE  suite not agreed yet
+       SPI 8f3a0c1122334455 (initiator) 00000000000000a7 (responder)
+       age 0s
+
+NOT UP
+  rio 203.0.113.90:4500 down: no answer to IKE_SA_INIT, 6 tries, next in 34 s
+  laptop waiting: has no endpoint here and has not dialled us
+",
+    );
+    shows(sas(&[], &[], 80), "no SAs\n");
 }
