@@ -76,7 +76,7 @@ impl Node {
             self.babel.announce(now, own_prefixes(&self.plan));
             done.announce = true;
         }
-        let locators = |peers: &[Peer]| peers.iter().map(|peer| peer.locator).collect::<Vec<_>>();
+        let locators = |peers: &[Peer]| peers.iter().filter_map(|peer| peer.locator).collect::<Vec<_>>();
         done.steering |= self.plan.steering != plan.steering || locators(&self.plan.peers) != locators(&plan.peers);
         self.plan.steering = plan.steering;
         if self.plan.suites != plan.suites {

@@ -106,7 +106,10 @@ impl Node {
     pub fn explain(&self, now: Time, destination: IpAddr, source: Option<IpAddr>) -> model::PathReport {
         let sender = self.source_for(destination, source);
         let source = Some(sender).filter(|sender| !sender.is_unspecified());
-        let policy = self.policy_of(destination, sender).filter(|policy| !policy.path.is_empty());
+        let (policy, dropped) = match self.policy_of(destination, sender) {
+            Some((policy, reachable)) => (Some(policy), !reachable),
+            None => (None, false),
+        };
         // A steered packet goes where its first segment is.
         let (towards, sender) = match policy.and_then(|policy| policy.path.first()).zip(self.plane.domain().source()) {
             Some((first, source)) => (first.sid.into(), source.into()),
@@ -122,7 +125,11 @@ impl Node {
             from: source.map(|source| source.to_string()),
             route: matched.as_ref().map(Prefix::to_string),
             metric: route.as_ref().map(|route| route.metric),
-            next_hop: route.as_ref().map_or_else(|| "no route".to_owned(), |route| self.via(route.next_hop)),
+            next_hop: match &route {
+                _ if dropped => "unreachable".to_owned(),
+                None => "no route".to_owned(),
+                Some(route) => self.via(route.next_hop),
+            },
             link: link.map(|link| self.link_model(now, link)),
             origin: route.as_ref().map(|route| origin(&names, route.router_id)),
             policy: policy.map(|policy| policy.name.clone()),

@@ -80,9 +80,12 @@ impl Node {
         }
     }
 
-    /// The policy that steers packets between two hosts, those without conditions on more than addresses.
-    pub(super) fn policy_of(&self, destination: IpAddr, source: IpAddr) -> Option<&plan::Policy> {
-        self.plane.policy_of(destination, source).and_then(|index| self.plan.steering.policies.get(index))
+    /// The policy that packets between two hosts meet by their addresses alone, and whether it has a way; none that steers nothing.
+    pub(super) fn policy_of(&self, destination: IpAddr, source: IpAddr) -> Option<(&plan::Policy, bool)> {
+        let index = self.plane.policy_of(destination, source)?;
+        let planned = self.plan.steering.policies.get(index).filter(|planned| !planned.path.is_empty())?;
+        let reachable = self.plane.policies().nth(index)?.is_reachable();
+        (reachable || !planned.route_if_unreachable).then_some((planned, reachable))
     }
 
     /// The steps of a path, with the peers that packets to each segment leave by from here.

@@ -36,7 +36,7 @@ impl Node {
             return Err("probes come from a SID of ours: give this node a \"locator\"".to_owned());
         }
         let source = self.source_for(destination, source);
-        let policy = self.policy_of(destination, source).filter(|policy| !policy.path.is_empty());
+        let policy = self.policy_of(destination, source).map(|(policy, _)| policy);
         let steps: Vec<(String, Vec<Ipv6Addr>)> = match policy {
             Some(policy) => {
                 let sids: Vec<Ipv6Addr> = policy.path.iter().map(|segment| segment.sid).collect();

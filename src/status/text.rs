@@ -185,7 +185,7 @@ pub fn path(report: &PathReport, width: usize) -> String {
     let origin = report.origin.as_ref().map_or(String::new(), |origin| format!(", announced by {}", clean(origin)));
     match &report.route {
         None => field("route", "no node announces a prefix that covers it: the kernel's own routes decide"),
-        Some(route) if report.next_hop == "unreachable" => {
+        Some(route) if report.next_hop == "unreachable" && report.policy.is_none() => {
             field("route", &format!("{}{origin}, was withdrawn or lost a moment ago", clean(route)));
         }
         Some(route) => field("route", &format!("{}{origin}", clean(route))),
