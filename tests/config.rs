@@ -137,7 +137,7 @@ fn every_field_arrives_in_the_plan() {
         "esp": ["chacha20poly1305"],
         "pq": "preferred",
         "babel": {{ "hello_ms": 2000, "description": "b" }},
-        "rekey": {{ "child_s": 600, "ike_s": 7200, "description": "r" }},
+        "rekey": {{ "child_s": 600, "child_mb": 25, "ike_s": 7200, "description": "r" }},
         "kernel": {{ "table": 77, "mark": 78, "rule": 79, "description": "k" }},
         "offload": {{ "tun": "off", "udp_gso": "on", "udp_gro": "auto", "description": "o" }},
         "control": "run/wattle.sock",
@@ -213,7 +213,7 @@ fn every_field_arrives_in_the_plan() {
     assert_eq!((&*legacy.suites.esp, legacy.suites.post_quantum), (&[Cipher::Aes128Gcm][..], PostQuantum::Required));
     assert_eq!(plan.babel.hello_interval, Duration::from_secs(2));
     let life = |seconds| Some(Duration::from_secs(seconds));
-    assert_eq!(plan.rekey, Rekey { child: life(600), ike: life(7200) });
+    assert_eq!(plan.rekey, Rekey { child: life(600), ike: life(7200), octets: Some(25_000_000) });
     assert_eq!(plan.kernel, Kernel { table: 77, mark: 78, rule: 79 });
     assert_eq!(plan.offload, Offload { tun: Switch::Off, udp_gso: Switch::On, udp_gro: Switch::Auto });
     assert_eq!(plan.control, folder.path("run/wattle.sock"));
@@ -713,6 +713,7 @@ fn wrong_types_and_other_values() {
             "announce[0].from: expected a string, found a number",
         ),
         ("\"babel\": { \"hello_ms\": 4005 }", "babel.hello_ms: hello_ms counts in steps of 10: write 4000"),
+        ("\"rekey\": { \"child_mb\": 0 }", "rekey.child_mb: expected a whole number from 1 to 1000000000, found 0"),
         ("\"rekey\": { \"child_s\": 9 }", "rekey.child_s: expected a whole number from 10 to 604800, found 9"),
         ("\"kernel\": { \"mark\": 0 }", "kernel.mark: expected a whole number from 1 to 4294967295, found 0"),
         (

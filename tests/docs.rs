@@ -114,8 +114,11 @@ fn the_broken_example_is_answered_as_shown() {
 
 #[test]
 fn defaults_are_the_codes() {
-    let Rekey { child: Some(child), ike: Some(ike) } = Rekey::default() else { panic!("for ever") };
+    let Rekey { child: Some(child), ike: Some(ike), octets: Some(octets) } = Rekey::default() else {
+        panic!("for ever")
+    };
     assert!(DOC.contains(&format!("| `child_s` | `{}` |", child.as_secs())));
+    assert!(DOC.contains(&format!("| `child_mb` | `{}` |", octets / 1_000_000)));
     assert!(DOC.contains(&format!("| `ike_s` | `{}` |", ike.as_secs())));
     let Kernel { table, mark, rule } = Kernel::default();
     assert!(DOC.contains(&format!("| `table` | `{table}` |")));

@@ -1,7 +1,7 @@
 //! What steering costs in the data path, beyond the octets it adds: a packet on a path of three segments against a plain one that
 //! is as long with its outer headers. Run by hand (`cargo test --test steering_cost -- --ignored --nocapture`): machines differ.
 
-#![expect(clippy::unwrap_used, clippy::print_stdout, clippy::disallowed_methods, reason = "a measurement")]
+#![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "a measurement")]
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -28,7 +28,14 @@ fn plane(steered: bool) -> Plane {
     let to = Target::Link(LinkId(1));
     plane.set_fib(Arc::new(Fib::new([(prefix("10.2.0.0/16"), to), (prefix("fd77::/32"), to)])));
     let key = || Secret::new(vec![7; Cipher::Aes256Gcm.keymat_len()]);
-    let child = ChildSa { cipher: Cipher::Aes256Gcm, spi_in: 1, spi_out: 2, key_in: key(), key_out: key() };
+    let child = ChildSa {
+        cipher: Cipher::Aes256Gcm,
+        spi_in: 1,
+        spi_out: 2,
+        key_in: key(),
+        key_out: key(),
+        exchanges: Vec::new(),
+    };
     let path = Path { socket: SocketId(0), local: None, remote: ([192, 0, 2, 1], 4500).into() };
     plane.install(LinkId(1), path, &child, false);
     let sid = |text: &str| text.parse().unwrap();

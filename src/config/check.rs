@@ -210,7 +210,11 @@ fn hello(at: &At<u64>, report: &mut Report) -> Babel {
 fn rekey(file: &File) -> Rekey {
     let life = |at: Option<&At<u64>>, default| at.map(|at| Duration::from_secs(at.value)).or(default);
     let default = Rekey::default();
-    Rekey { child: life(file.child_s.as_ref(), default.child), ike: life(file.ike_s.as_ref(), default.ike) }
+    Rekey {
+        child: life(file.child_s.as_ref(), default.child),
+        ike: life(file.ike_s.as_ref(), default.ike),
+        octets: file.child_mb.as_ref().map(|at| at.value * 1_000_000).or(default.octets),
+    }
 }
 
 fn kernel(file: &File, report: &mut Report) -> Kernel {

@@ -34,6 +34,7 @@ pub struct File {
     pub suites: SuitesText,
     pub hello_ms: Option<At<u64>>,
     pub child_s: Option<At<u64>>,
+    pub child_mb: Option<At<u64>>,
     pub ike_s: Option<At<u64>>,
     pub table: Option<At<u64>>,
     pub mark: Option<At<u64>>,
@@ -144,6 +145,7 @@ pub fn decode(root: &Value, file: &str, report: &mut Report) -> File {
         hello_ms: babel.as_ref().and_then(|o| d.integer(o, "hello_ms", 100..=60_000)),
         // Below ten seconds an SA would hardly stand before its successor is due.
         child_s: rekey.as_ref().and_then(|o| d.integer(o, "child_s", 10..=604_800)),
+        child_mb: rekey.as_ref().and_then(|o| d.integer(o, "child_mb", 1..=1_000_000_000)),
         ike_s: rekey.as_ref().and_then(|o| d.integer(o, "ike_s", 10..=604_800)),
         table: kernel.as_ref().and_then(|o| d.integer(o, "table", 1..=u32::MAX.into())),
         mark: kernel.as_ref().and_then(|o| d.integer(o, "mark", 1..=u32::MAX.into())),
@@ -450,7 +452,7 @@ const NODE: &[&str] = &[
 const STEER: &[&str] =
     &["name", "from", "to", "protocol", "port", "dscp", "via", "exit", "srh", "if_unreachable", "description"];
 const BABEL: &[&str] = &["hello_ms", "description"];
-const REKEY: &[&str] = &["child_s", "ike_s", "description"];
+const REKEY: &[&str] = &["child_s", "child_mb", "ike_s", "description"];
 const KERNEL: &[&str] = &["table", "mark", "rule", "description"];
 const OFFLOAD: &[&str] = &["tun", "udp_gso", "udp_gro", "description"];
 const REGISTRY: &[&str] = &["nodes", "description"];

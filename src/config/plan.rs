@@ -194,15 +194,21 @@ impl Default for Kernel {
 pub struct Rekey {
     pub child: Option<Duration>,
     pub ike: Option<Duration>,
+    /// Octets of one direction of a Child SA.
+    pub octets: Option<u64>,
 }
 
 impl Rekey {
-    pub const NEVER: Rekey = Rekey { child: None, ike: None };
+    pub const NEVER: Rekey = Rekey { child: None, ike: None, octets: None };
 }
 
 impl Default for Rekey {
     fn default() -> Rekey {
-        Rekey { child: Some(Duration::from_secs(3600)), ike: Some(Duration::from_secs(4 * 3600)) }
+        Rekey {
+            child: Some(Duration::from_secs(3600)),
+            ike: Some(Duration::from_secs(4 * 3600)),
+            octets: Some(1_000_000_000_000),
+        }
     }
 }
 

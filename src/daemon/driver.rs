@@ -28,6 +28,7 @@ use crate::os::resolve::Resolver;
 use crate::os::signals::{Signal, Signals};
 use crate::os::tun::{self, Frame, Tun};
 use crate::os::udp::{Batch, Udp};
+use crate::os::uplink::{Source as Origin, Uplink};
 use crate::os::words;
 use crate::path::Path;
 use crate::plane::coalesce::{self, Coalescer};
@@ -39,6 +40,7 @@ use crate::time::Time;
 /// What the system has given.
 pub(super) struct System {
     pub(super) udp: Udp,
+    pub(super) uplink: Uplink,
     /// `None`: relay only, or it has been taken away and is not back yet.
     pub(super) tun: Option<Tun>,
     pub(super) kernel: Option<Kernel>,
@@ -173,11 +175,24 @@ impl Driver<'_> {
         if self.reopen.is_some_and(|(at, _)| at <= Clock::instant()) {
             self.reopen_tun();
         }
+        if self.system.uplink.take_due(Clock::instant()) {
+            self.look_at_sources();
+        }
         let hung_up = std::mem::take(&mut self.hung_up);
         if hung_up || self.lookout.take_due() {
             self.reloader.reload(if hung_up { "SIGHUP" } else { "the file has changed" });
             self.after_reload();
         }
+    }
+
+    /// Addresses have come or gone.
+    fn look_at_sources(&mut self) {
+        let paths = self.node.borrow().paths();
+        for path in paths {
+            let Origin { choice, gone } = self.system.uplink.source(&path);
+            self.node.borrow_mut().handle_source(self.clock.now(), path, choice, gone);
+        }
+        self.drain();
     }
 
     /// At most one batch from each source; `true` if one of them may have more.
@@ -277,6 +292,7 @@ impl Driver<'_> {
         }
         let mut counts: Vec<(&'static str, u32)> = Vec::new();
         let mut failures: Vec<(Path, String)> = Vec::new();
+        let mut gone: Vec<Path> = Vec::new();
         for train in &egress.trains {
             let sent = self.system.udp.send(&train.path, train.tos, train.stride, &train.data);
             if sent.full > 0 {
@@ -284,6 +300,7 @@ impl Driver<'_> {
             }
             if sent.source_gone {
                 counts.push(("source_address_gone", 1));
+                gone.push(train.path);
             }
             let place = train.path.remote.ip();
             match sent.error {
@@ -328,6 +345,10 @@ impl Driver<'_> {
         let now = self.clock.now();
         for (path, error) in failures {
             node.handle_send_error(now, path, &error);
+        }
+        for path in gone {
+            let Origin { choice, gone } = self.system.uplink.source(&path);
+            node.handle_source(now, path, choice, gone);
         }
         true
     }
@@ -409,7 +430,7 @@ impl Driver<'_> {
         let node = self.node.borrow().poll_timeout().and_then(|(at, _)| self.clock.at(at));
         let kernel = self.system.kernel.as_ref().and_then(Kernel::deadline);
         let reopen = self.reopen.map(|(at, _)| at);
-        [node, kernel, reopen, self.lookout.deadline()].into_iter().flatten().min()
+        [node, kernel, reopen, self.lookout.deadline(), self.system.uplink.deadline()].into_iter().flatten().min()
     }
 
     /// Learns what is ready; waits for it, or for the deadline, unless there is more to do anyway.
@@ -431,6 +452,7 @@ impl Driver<'_> {
             ready = true;
         }
         ready |= self.lookout.poll(context);
+        ready |= self.system.uplink.poll(context, Clock::instant());
         while let Poll::Ready(Some(())) = self.commanded.as_mut().poll_next(context) {
             self.after_reload();
             ready = true;

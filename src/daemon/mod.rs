@@ -20,6 +20,7 @@ use crate::os::resolve::Resolver;
 use crate::os::signals::Signals;
 use crate::os::tun::{Tun, TunError};
 use crate::os::udp::{OpenError, Udp};
+use crate::os::uplink::Uplink;
 use crate::os::words;
 use crate::path::SocketId;
 use crate::status::server::{BindError, Server};
@@ -81,7 +82,8 @@ pub fn run(plan: Plan, files: Vec<PathBuf>, source: Source, options: Options) ->
     }
     selfcheck::system(&plan, tun.as_ref(), &udp);
     let resolver = Resolver { hosts: options.hosts, resolv_conf: options.resolv_conf, mark: plan.kernel.mark };
-    let system = driver::System { udp, tun, kernel, resolver, signals };
+    let uplink = Uplink::new(plan.kernel.mark);
+    let system = driver::System { udp, uplink, tun, kernel, resolver, signals };
     smol::block_on(driver::drive(plan, seed, system, server, (files, source)));
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::budget::Budget;
 use super::replay::{Replay, Window};
 use crate::crypto::aead::{Aead, Cipher};
 use crate::crypto::secret::Secret;
@@ -10,6 +11,7 @@ use crate::wire::esp;
 pub struct InSa {
     aead: Aead,
     window: Window<BLOCKS>,
+    budget: Budget,
     count: InCount,
 }
 
@@ -28,6 +30,8 @@ pub struct InCount {
 pub struct Opened<'a> {
     /// Higher than every number before: where it came from is where the peer is now.
     pub newest: bool,
+    /// It takes the SA over its limit; true for exactly one packet.
+    pub spent: bool,
     /// `None` where the padding is wrong, which only the peer itself can have done.
     pub content: Option<Content<'a>>,
 }
@@ -51,11 +55,17 @@ pub enum Refusal {
 impl InSa {
     /// `None` if the key is not `cipher.keymat_len()` octets long.
     pub fn new(cipher: Cipher, key: &Secret) -> Option<InSa> {
-        Some(InSa { aead: Aead::new(cipher, key)?, window: Window::default(), count: InCount::default() })
+        let (window, count) = (Window::default(), InCount::default());
+        Some(InSa { aead: Aead::new(cipher, key)?, window, budget: Budget::ENDLESS, count })
     }
 
     pub fn count(&self) -> InCount {
         self.count
+    }
+
+    /// Its keys are to be replaced after so many octets.
+    pub fn limit(&mut self, octets: u64) {
+        self.budget = Budget::of(octets);
     }
 
     /// Opens a packet in place. The window moves only if the ICV verifies.
@@ -68,11 +78,12 @@ impl InSa {
         self.aead.open(iv, &aad, encrypted, &icv).map_err(|_| Refusal::Forged)?;
         let newest = sequence > self.window.highest();
         self.window.commit(sequence);
+        let spent = self.budget.spend(encrypted.len());
         self.count.packets += 1;
         let content = esp::parse_trailer(encrypted)
             .map(|(length, next_header)| Content { next_header, payload: &mut encrypted[..length] });
         self.count.octets += content.as_ref().map_or(0, |content| content.payload.len() as u64);
-        Ok(Opened { newest, content })
+        Ok(Opened { newest, spent, content })
     }
 }
 

@@ -3,6 +3,7 @@
 //! Sequence numbers are 32 bits wide (no ESN). An outbound SA never repeats one; an inbound SA moves its window only after
 //! the ICV has verified.
 
+mod budget;
 pub mod inn;
 pub mod out;
 pub mod replay;

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::budget::Budget;
 use crate::crypto::aead::{Aead, Cipher};
 use crate::crypto::secret::Secret;
 use crate::wire::esp;
@@ -11,12 +12,13 @@ pub struct OutSa {
     aead: Aead,
     /// Sequence numbers used: the last one, too (RFC 4303 §3.3.3).
     sent: u32,
+    budget: Budget,
 }
 
 impl OutSa {
     /// `None` if the key is not `cipher.keymat_len()` octets long.
     pub fn new(cipher: Cipher, spi: u32, key: &Secret) -> Option<OutSa> {
-        Some(OutSa { spi, aead: Aead::new(cipher, key)?, sent: 0 })
+        Some(OutSa { spi, aead: Aead::new(cipher, key)?, sent: 0, budget: Budget::ENDLESS })
     }
 
     /// The next sequence number, good for one packet. `None` once all are used: then only a new SA helps, for a repeated
@@ -24,6 +26,16 @@ impl OutSa {
     pub fn number(&mut self) -> Option<Sealer<'_>> {
         self.sent = self.sent.checked_add(1)?;
         Some(Sealer { spi: self.spi, aead: &self.aead, sequence: self.sent })
+    }
+
+    /// Its keys are to be replaced after so many octets.
+    pub fn limit(&mut self, octets: u64) {
+        self.budget = Budget::of(octets);
+    }
+
+    /// Whether a packet of this length takes the SA over its limit; true for exactly one.
+    pub fn spend(&mut self, length: usize) -> bool {
+        self.budget.spend(length)
     }
 
     /// Sequence numbers used.

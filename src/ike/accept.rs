@@ -11,6 +11,7 @@ use super::event::{Reason, Role, SaId};
 use super::handshake::{Handshake, Responding};
 use super::init::{capabilities, no_ml_kem};
 use super::keymat::{IkeKeys, IntAuth, Seed, Suite};
+use super::mobike::Mobike;
 use super::natd::{self, Spis};
 use super::sa::{Core, Sa, State};
 use super::window::Window;
@@ -100,12 +101,14 @@ pub(super) fn accept(ctx: &mut Context, request: &Request<'_>, sa: SaId, spi: u6
         role: Role::Responder,
         spis,
         path: request.path,
+        from: request.path,
         peer: None,
         began: request.now,
         since: request.now,
         window: Window::default(),
         fragmentation: has(NotifyType::IKEV2_FRAGMENTATION_SUPPORTED),
         behind_nat: natd::behind_nat(&payloads, Spis { responder: 0, ..spis }, ctx.local(&request.path)),
+        mobike: Mobike::default(),
         child_spis: Vec::new(),
         half_open: Some(ctx.half_open.enter(address)),
         init_digest: Some(request.digest),

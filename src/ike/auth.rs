@@ -10,6 +10,7 @@ use super::error::{Fault, no_child, refusal, sentence};
 use super::established::{Established, child_of};
 use super::event::{Event, Known, Reason, Role};
 use super::handshake::{Handshake, Responding};
+use super::mobike;
 use super::sa::{Core, End, State, Step};
 use super::seal::Plain;
 use super::signature::{BadAuth, SignedOctets};
@@ -41,6 +42,7 @@ pub(super) fn start(mut handshake: Handshake, core: &mut Core, ctx: &mut Context
     let spi_in = core.reserve_spi(ctx);
     let mut request = vec![Payload::IdI(id), Payload::Cert(our_key(ctx)), Payload::IdR(wanted), Payload::Auth(auth)];
     request.extend(child::offer(&ctx.suites(core.peer).esp, spi_in, &[], false));
+    request.push(mobike::supported());
     core.request(ctx, now, &mut handshake.keys, Exchange::IKE_AUTH, &request, LATER)?;
     Ok(State::Authenticating(Box::new(Authenticating { handshake, message_id, spi_in })))
 }
@@ -88,6 +90,7 @@ impl Authenticating {
         payloads: &[Payload],
     ) -> Step {
         let Authenticating { handshake, spi_in, .. } = *self;
+        core.mobike.agree(true, core.path.remote, payloads);
         announce(core, ctx, now, peer, &handshake);
         let mut state = Established::new(handshake.keys, handshake.suite, ctx, now);
         match child::verdict(&ctx.suites(core.peer).esp, &[], false, payloads) {
@@ -146,6 +149,8 @@ pub(super) fn respond(
         }
         None => Err(no_child()),
     };
+    core.mobike.agree(false, core.path.remote, payloads);
+    answer.extend(core.mobike.on.then(mobike::supported));
     core.respond(ctx, &mut handshake.keys, &request.header, &answer)?;
     core.leave_half_open(ctx);
     announce(core, ctx, now, peer, &handshake);

@@ -7,7 +7,7 @@ use super::error::Fault;
 use super::keymat::IkeKeys;
 use super::sa::{Core, End, LINGER, State, Step};
 use super::seal::Plain;
-use super::window::PROBE;
+use super::window::LEAVING;
 use crate::time::Time;
 use crate::wire::ike::{Delete, Exchange, Payload};
 
@@ -24,7 +24,7 @@ impl Closing {
     pub(super) fn start(keys: IkeKeys, core: &mut Core, ctx: &mut Context, now: Time, fault: Option<Fault>) -> Step {
         let mut closing = Box::new(Closing { keys, deleting: false, patience: None });
         if core.window.busy() {
-            core.window.hurry(now, PROBE_TIME);
+            core.window.hurry(now, LEAVING_TIME);
         } else {
             closing.delete(core, ctx, now, fault)?;
         }
@@ -44,7 +44,7 @@ impl Closing {
         if self.patience.is_some_and(|patience| patience <= now) {
             self.patience = None;
             if core.window.busy() {
-                core.window.hurry(now, PROBE_TIME);
+                core.window.hurry(now, LEAVING_TIME);
             } else {
                 self.delete(core, ctx, now, None)?;
             }
@@ -97,11 +97,11 @@ impl Closing {
         self.deleting = true;
         let fault = fault.map(|fault| Payload::Notify(fault.notify()));
         let request: Vec<Payload> = fault.into_iter().chain([Payload::Delete(Delete::Ike)]).collect();
-        core.request(ctx, now, &mut self.keys, Exchange::INFORMATIONAL, &request, PROBE).map(|_| ())
+        core.request(ctx, now, &mut self.keys, Exchange::INFORMATIONAL, &request, LEAVING).map(|_| ())
     }
 }
 
-/// The life of a request that turned out to be a probe, or to stand before the end.
-pub(super) const PROBE_TIME: Duration = Duration::from_secs(8);
+/// The life of a request that turned out to stand before the end.
+const LEAVING_TIME: Duration = Duration::from_secs(8);
 /// How long a peer has for deleting what it rekeyed.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);

@@ -30,6 +30,8 @@ pub(super) struct Context {
     /// IKE SAs that a step has made beside the one it was about; the endpoint takes them in.
     pub(super) born: Vec<Sa>,
     pub(super) limits: Limits,
+    /// The message being handled came from an address in the mesh.
+    pub(super) from_inside: bool,
     pub(super) rng: Rng,
     pub(super) cookies: Cookies,
     pub(super) half_open: HalfOpen,
@@ -61,6 +63,7 @@ impl Context {
             rekey: settings.rekey,
             born: Vec::new(),
             limits,
+            from_inside: false,
             cookies: Cookies::new(now, &mut rng),
             rng,
             half_open: HalfOpen::default(),

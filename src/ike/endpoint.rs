@@ -11,6 +11,7 @@ use super::closing::Closing;
 use super::context::Context;
 pub use super::event::{ChildInfo, Event, Known, Limits, Reason, Role, SaId, SaInfo, Settings, Transmit};
 use super::init;
+use super::mobike::Mobike;
 use super::natd::Spis;
 use super::sa::{Core, End, Sa, State, Step};
 use super::window::{Arrival, Window};
@@ -94,12 +95,14 @@ impl Endpoint {
             role: Role::Initiator,
             spis: Spis { initiator: self.new_spi(), responder: 0 },
             path,
+            from: path,
             peer: Some(peer),
             began: now,
             since: now,
             window: Window::default(),
             fragmentation: false,
             behind_nat: false,
+            mobike: Mobike::default(),
             child_spis: Vec::new(),
             half_open: None,
             init_digest: None,
@@ -134,7 +137,7 @@ impl Endpoint {
     }
 
     /// Asks the peer for a sign of life (an empty INFORMATIONAL). A request that is under way already serves as well, and is
-    /// then given up as early: 6 to 9 s without an answer end the SA.
+    /// then given up as early: 4 s without an answer end the SA.
     pub fn probe(&mut self, now: Time, sa: SaId) {
         self.step(sa, |mut state, core, ctx| {
             if let State::Established(established) = &mut state {
@@ -171,6 +174,25 @@ impl Endpoint {
         if let Some(sa) = self.sas.get_mut(&sa) {
             sa.core.path = path;
         }
+    }
+
+    /// Our own address has changed, or the peer is to be reached otherwise: everything goes over `path` from now on, and the peer
+    /// is told at once.
+    pub fn relocate(&mut self, now: Time, sa: SaId, path: Path) {
+        self.step(sa, |mut state, core, ctx| {
+            core.path = path;
+            if let State::Established(established) = &mut state {
+                established.relocated(core, ctx, now)?;
+            }
+            Ok(state)
+        });
+    }
+
+    /// A message from an address that lies in the mesh: it is answered, but no session moves there.
+    pub fn receive_inside(&mut self, now: Time, path: Path, message: &[u8]) {
+        self.ctx.from_inside = true;
+        self.receive(now, path, message);
+        self.ctx.from_inside = false;
     }
 
     /// An IKE message, without the non-ESP marker.

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use super::child;
+use super::closing::Closing;
 use super::collide::{Doing, Target};
 use super::context::Context;
 use super::create::{Giving, Half, Making, Purpose, Spi, What};
@@ -16,7 +17,7 @@ use super::rekey::NewIke;
 use super::sa::{Core, End, State, Step};
 use super::seal::Plain;
 use super::window::{LATER, PROBE, jitter};
-use super::{closing, info, payloads, trace};
+use super::{info, natd, payloads, trace};
 use crate::child_sa::ChildSa;
 use crate::config::plan::IkeSuite;
 use crate::crypto::kex::Method;
@@ -132,6 +133,10 @@ impl Established {
                 "peer calls our message invalid and closed the session".to_owned(),
             )));
         }
+        if let Err(reason) = core.addresses_answered(ctx, &payloads) {
+            ctx.emit(Event::Closed { sa: core.id, peer: core.peer, reason });
+            return Closing::start(self.keys, core, ctx, now, None);
+        }
         let mut state = if self.making.is_some() {
             self.answered(core, ctx, now, &payloads)?
         } else {
@@ -169,10 +174,13 @@ impl Established {
 
     pub(super) fn probe(&mut self, core: &mut Core, ctx: &mut Context, now: Time) -> Result<(), End> {
         if core.window.busy() {
-            core.window.hurry(now, closing::PROBE_TIME);
+            core.window.hurry(now, PROBE_TIME);
             return Ok(());
         }
-        core.request(ctx, now, &mut self.keys, Exchange::INFORMATIONAL, &[], PROBE).map(|_| ())
+        // RFC 4555 §3.8: what the peer answers shows whether a NAT has moved us.
+        let nat = natd::notifies(core.spis, core.path.remote, &mut ctx.rng);
+        let request = if core.mobike.on { nat.as_slice() } else { &[] };
+        core.request(ctx, now, &mut self.keys, Exchange::INFORMATIONAL, request, PROBE).map(|_| ())
     }
 
     /// The Child SAs that stand are to be rekeyed now.
@@ -187,6 +195,9 @@ impl Established {
         self.expire(core, ctx, now);
         if core.window.busy() {
             return Ok(());
+        }
+        if core.mobike.is_due() {
+            return core.ask_addresses(ctx, now, &mut self.keys);
         }
         if !self.deletes.is_empty() {
             self.deleting = std::mem::take(&mut self.deletes);
@@ -423,6 +434,8 @@ pub(super) fn child_of(keys: &IkeKeys, role: Role, half: &Half) -> Option<ChildS
     Some(child::derive(keys, role, choice, *spi_in, nonces, &half.shared))
 }
 
+/// The life of a request that turned out to be a probe.
+const PROBE_TIME: Duration = Duration::from_secs(4);
 const FIRST_BACKOFF: Duration = Duration::from_millis(1500);
 const RESPONDER_BACKOFF: Duration = Duration::from_secs(4);
 const LAST_BACKOFF: Duration = Duration::from_secs(45);

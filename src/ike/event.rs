@@ -104,6 +104,8 @@ pub enum Event {
     Closed { sa: SaId, peer: Option<PeerId>, reason: Reason },
     /// A fresh message from the peer verified; `path` is where it came from.
     Heard { sa: SaId, path: Path },
+    /// The peer is reached over `path` by now, or the NAT detection says something else than before.
+    Moved { sa: SaId, path: Path, behind_nat: bool },
     /// Somebody was refused before an SA stood (rate-limited).
     Refused { from: Path, name: Option<String>, reason: Reason },
 }

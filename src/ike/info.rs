@@ -1,4 +1,4 @@
-//! INFORMATIONAL as responder (RFC 7296 §1.4, §1.5): deletions, and the empty request that asks for a sign of life.
+//! INFORMATIONAL as responder (RFC 7296 §1.4, §1.5): deletions, addresses, and the empty request that asks for a sign of life.
 
 use super::context::Context;
 use super::error::refusal;
@@ -41,11 +41,11 @@ pub(super) fn request(
             ours.extend(spis.iter().filter_map(|&spi| state.child_deleted(core, ctx, now, spi)));
         }
     }
-    let answer: Vec<Payload> = if ours.is_empty() {
-        Vec::new()
-    } else {
-        vec![Payload::Delete(Delete::Child { protocol: Protocol::ESP, spis: ours })]
-    };
+    let mut answer = core.addresses_told(ctx, payloads);
+    if !ours.is_empty() {
+        answer.push(Payload::Delete(Delete::Child { protocol: Protocol::ESP, spis: ours }));
+    }
     core.respond(ctx, &mut state.keys, &request.header, &answer)?;
+    state.advance(core, ctx, now)?;
     Ok(State::Established(state))
 }

@@ -236,6 +236,7 @@ impl Sent {
         core.spis.responder = header.spi_responder;
         core.fragmentation = payloads::notify(payloads, NotifyType::IKEV2_FRAGMENTATION_SUPPORTED).is_some();
         core.behind_nat = natd::behind_nat(payloads, core.spis, ctx.local(&path));
+        core.mobike.seen(payloads);
         if core.path.remote == path.remote && core.path.socket == path.socket {
             core.path.local = path.local;
         }

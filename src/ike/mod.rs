@@ -20,6 +20,7 @@ mod init;
 mod intermediate;
 pub mod keymat;
 mod limit;
+mod mobike;
 mod natd;
 mod payloads;
 mod propose;

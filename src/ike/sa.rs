@@ -19,6 +19,7 @@ use super::handshake::Responding;
 use super::init::Sent;
 use super::intermediate::Exchanging;
 use super::keymat::IkeKeys;
+use super::mobike::Mobike;
 use super::natd::Spis;
 use super::seal::{Opener, Plain};
 use super::trace;
@@ -39,6 +40,8 @@ pub(super) struct Core {
     pub(super) spis: Spis,
     /// Where our requests go.
     pub(super) path: Path,
+    /// Where the message being handled came from, and its answer goes.
+    pub(super) from: Path,
     pub(super) peer: Option<PeerId>,
     pub(super) began: Time,
     /// When the present state began.
@@ -47,6 +50,7 @@ pub(super) struct Core {
     /// The peer takes fragments (RFC 7383 §2.3).
     pub(super) fragmentation: bool,
     pub(super) behind_nat: bool,
+    pub(super) mobike: Mobike,
     /// Inbound SPIs of Child SAs, reserved at the [`Context`].
     pub(super) child_spis: Vec<u32>,
     /// The source it counts for as half-open, as responder.
@@ -109,9 +113,17 @@ impl Sa {
         octets: &[u8],
     ) -> Option<Sa> {
         let Some(plain) = self.open(ctx, path, message, octets) else { return Some(self) };
-        self.core.path = path;
+        self.core.from = path;
+        if self.core.follows(ctx, path) {
+            self.core.path = path;
+        } else if ctx.from_inside && path.remote.ip() != self.core.path.remote.ip() {
+            ctx.count("ike_underlay_in_mesh");
+        }
         if matches!(self.state, State::Established(_)) {
-            ctx.emit(Event::Heard { sa: self.core.id, path });
+            ctx.emit(Event::Heard { sa: self.core.id, path: self.core.path });
+            if plain.header.response {
+                self.core.take_detour(ctx);
+            }
         }
         self.step(ctx, |state, core, ctx| match state {
             State::Exchanging(state) => state.response(core, ctx, now, &plain),
@@ -214,7 +226,12 @@ impl Sa {
         self.step(ctx, |state, core, ctx| {
             match core.window.on_timer(now, &mut ctx.rng) {
                 Due::Nothing => {}
-                Due::Resend => ctx.send(core.path, core.window.datagrams()),
+                Due::Resend => {
+                    ctx.send(core.path, core.window.datagrams());
+                    for detour in core.detours() {
+                        ctx.send(detour, core.window.datagrams());
+                    }
+                }
                 Due::Exhausted { exchange, tries } => {
                     return Err(End::Closed(Reason::NoAnswer { exchange: trace::exchange(exchange), tries }));
                 }
@@ -342,7 +359,7 @@ impl Core {
         Ok(plain)
     }
 
-    /// Answers a request that has just verified. It came from `self.path`.
+    /// Answers a request that has just verified.
     pub(super) fn respond(
         &mut self,
         ctx: &mut Context,
@@ -351,9 +368,9 @@ impl Core {
         payloads: &[Payload],
     ) -> Result<Plain, End> {
         let plain = self.plain(request.exchange, true, request.message_id, payloads)?;
-        let datagrams = self.seal(ctx, keys, &plain, self.path)?;
+        let datagrams = self.seal(ctx, keys, &plain, self.from)?;
         trace::message(ctx, self, true, &plain.header, payloads);
-        ctx.send(self.path, self.window.respond(datagrams));
+        ctx.send(self.from, self.window.respond(datagrams));
         Ok(plain)
     }
 

@@ -45,6 +45,10 @@ pub(super) struct World {
     pub(super) delay: Duration,
     pub(super) wire: Wire,
     pub(super) scripts: BTreeMap<usize, Script>,
+    /// The addresses of the nodes.
+    pub(super) places: Vec<SocketAddr>,
+    /// Behind a NAT: the address that others see.
+    pub(super) seen_as: BTreeMap<usize, SocketAddr>,
     flying: BTreeMap<(Time, usize), (usize, usize, Vec<u8>)>,
     copies: usize,
 }
@@ -110,15 +114,24 @@ impl World {
             delay: Duration::from_millis(10),
             wire: Box::new(|_, datagram| vec![(Duration::ZERO, datagram.octets.clone())]),
             scripts: BTreeMap::new(),
+            places: vec![address(0), address(1)],
+            seen_as: BTreeMap::new(),
             flying: BTreeMap::new(),
             copies: 0,
         }
     }
 
     pub(super) fn connect(&mut self, from: usize, to: usize) -> SaId {
-        let sa = self.nodes[from].endpoint.connect(self.now, peer_id(to), path(from, to));
+        let path = self.path(from, to);
+        let sa = self.nodes[from].endpoint.connect(self.now, peer_id(to), path);
         self.drain();
         sa
+    }
+
+    /// As `from` sees the way to `to`.
+    pub(super) fn path(&self, from: usize, to: usize) -> Path {
+        let remote = *self.seen_as.get(&to).unwrap_or(&self.places[to]);
+        Path { socket: SocketId(0), local: Some(self.places[from].ip()), remote }
     }
 
     /// Lets time pass, with everything that happens in it.
@@ -160,13 +173,14 @@ impl World {
     }
 
     pub(super) fn deliver(&mut self, from: usize, to: usize, octets: &[u8]) {
+        let path = self.path(to, from);
         let endpoint = &mut self.nodes[to].endpoint;
         let taken = match self.scripts.get_mut(&to) {
-            Some(script) => script(endpoint, self.now, path(to, from), octets),
+            Some(script) => script(endpoint, self.now, path, octets),
             None => false,
         };
         if !taken {
-            endpoint.receive(self.now, path(to, from), octets);
+            endpoint.receive(self.now, path, octets);
         }
     }
 
@@ -175,7 +189,10 @@ impl World {
         for from in 0..self.nodes.len() {
             while let Some(transmit) = self.nodes[from].endpoint.poll_transmit() {
                 assert_eq!(transmit.datagram[..4], [0; 4], "the non-ESP marker");
-                let Some(to) = (0..self.nodes.len()).find(|&to| address(to) == transmit.path.remote) else { continue };
+                let Some(to) = (0..self.nodes.len()).find(|&to| self.path(from, to).remote == transmit.path.remote)
+                else {
+                    continue;
+                };
                 let datagram = Datagram { at: self.now, from, octets: transmit.datagram[4..].to_vec() };
                 for (extra, octets) in (self.wire)(self.sent.len(), &datagram) {
                     self.copies += 1;
@@ -273,7 +290,8 @@ impl World {
             requests.push(transmit.datagram[4..].to_vec());
         }
         for request in requests {
-            self.nodes[to].endpoint.receive(self.now, path(to, from), &request);
+            let path = self.path(to, from);
+            self.nodes[to].endpoint.receive(self.now, path, &request);
         }
         let answer = self.nodes[to].endpoint.poll_transmit().expect("an answer").datagram[4..].to_vec();
         let endpoint = &mut self.nodes[from].endpoint;

@@ -27,9 +27,16 @@ pub(super) const FIRST: Pace =
 /// Everything after it: about 30 s, which is how long a responder keeps a half-open SA.
 pub(super) const LATER: Pace =
     Pace { first: Duration::from_secs(1), percent: 180, cap: Duration::from_secs(5), tries: 8 };
-/// A sign of life, or a DELETE: about 8 s.
+/// A sign of life: about 4 s, so that a dead peer is known 15 s after its last word.
 pub(super) const PROBE: Pace =
+    Pace { first: Duration::from_millis(450), percent: 130, cap: Duration::from_secs(5), tries: 5 };
+/// A DELETE: about 8 s.
+pub(super) const LEAVING: Pace =
     Pace { first: Duration::from_secs(1), percent: 150, cap: Duration::from_secs(5), tries: 4 };
+
+/// What tells the peer of a new address: about 40 s, and quickly at first, for all traffic waits for it.
+pub(super) const MOVING: Pace =
+    Pace { first: Duration::from_millis(500), percent: 150, cap: Duration::from_secs(5), tries: 12 };
 
 /// What became of a timer.
 #[derive(Debug, PartialEq, Eq)]
@@ -116,12 +123,20 @@ impl Window {
 
     /// Other octets under the same ID, counted from the start: IKE_SA_INIT with a cookie or another key exchange.
     pub(super) fn restart(&mut self, now: Time, datagrams: Vec<Vec<u8>>, rng: &mut Rng) -> &[Vec<u8>] {
-        let Some(pending) = &mut self.pending else { return &[] };
-        pending.datagrams = datagrams;
+        if let Some(pending) = &mut self.pending {
+            pending.datagrams = datagrams;
+        }
+        self.afresh(now, rng);
+        self.datagrams()
+    }
+
+    /// The request under way, which is sent over another path now, has all its time before it.
+    pub(super) fn afresh(&mut self, now: Time, rng: &mut Rng) {
+        let Some(pending) = &mut self.pending else { return };
         pending.tries = 1;
         pending.wait = pending.pace.first;
         pending.due = now + jitter(pending.wait, rng);
-        &pending.datagrams
+        pending.deadline = None;
     }
 
     /// Gives the request under way no more than `rest` from now on.
@@ -238,6 +253,9 @@ mod tests {
             assert!((Duration::from_secs(85)..Duration::from_secs(115)).contains(&end));
 
             let (times, end) = send_times(PROBE, seed);
+            assert_eq!(times.len(), 5);
+            assert!((Duration::from_millis(3600)..Duration::from_millis(4500)).contains(&end), "{end:?}");
+            let (times, end) = send_times(LEAVING, seed);
             assert_eq!(times.len(), 4);
             assert!((Duration::from_secs(7)..Duration::from_secs(9)).contains(&end), "{end:?}");
         }

@@ -45,6 +45,7 @@ pub(crate) struct Dial {
 /// A session that lasted so long was no mistake.
 const STEADY: Duration = Duration::from_secs(30);
 const LONGEST_WAIT: u32 = 45;
+const LONGEST_UNSENT_WAIT: u32 = 7;
 /// A resolver that comes back is noticed soon: asking costs little.
 const LONGEST_NAME_WAIT: u32 = 12;
 /// The daemon always answers before; this only keeps a lost answer from being the end.
@@ -149,6 +150,14 @@ impl Dial {
     pub(crate) fn failed(&mut self, now: Time, rng: &mut Rng) {
         self.turn = self.turn.wrapping_add(1);
         self.fail(now, LONGEST_WAIT, rng);
+    }
+
+    /// Nothing has left this system. Trying costs next to nothing, and the way out may be back at any moment.
+    pub(crate) fn unsent(&mut self, now: Time, rng: &mut Rng) {
+        self.turn = self.turn.wrapping_add(1);
+        let failures = self.failures;
+        self.fail(now, LONGEST_UNSENT_WAIT, rng);
+        self.failures = self.failures.min(failures.max(PORT_CHANGE_EVERY));
     }
 
     /// A session stands, whoever began it: no more tries until [`Dial::restart`].

@@ -5,14 +5,15 @@
 //! 2. Then drain: [`Node::egress`] (send the trains, write the inner packets, clear it) and [`Node::poll_output`] until `None`.
 //! 3. Sleep until [`Node::poll_timeout`], or an input; call [`Node::handle_timeout`] when the time has come.
 //!
-//! Rooms: `dial` (when a peer is tried), `link` (one tunnel), `sessions` (what IKE reports), `upkeep` (timers of links),
-//! `tables` (Fib and kernel routes), `snapshot` (what a person sees), `reload` (a new plan), `steering` and `trace` (segment routing),
-//! `ident` (derived names).
+//! Rooms: `dial` (when a peer is tried), `link` (one tunnel), `sessions` (what IKE reports), `moves` (addresses that change),
+//! `upkeep` (timers of links), `tables` (Fib and kernel routes), `snapshot` (what a person sees), `reload` (a new plan),
+//! `steering` and `trace` (segment routing), `ident` (derived names).
 
 mod dial;
 mod ident;
 mod link;
 mod links;
+mod moves;
 mod peers;
 mod reload;
 mod sas;
@@ -105,8 +106,6 @@ pub struct Node {
     trace: Option<Trace>,
 }
 
-/// What the socket layer may invent in error texts is bounded by this.
-const SEND_ERROR_KINDS: usize = 32;
 /// A new port that the daemon does not report is given up after this.
 const SOCKET_PATIENCE: Duration = Duration::from_secs(2);
 const RELAY_MTU: u16 = 1400;
@@ -186,7 +185,12 @@ impl Node {
                 }
             }
             Kind::Ike(message) => {
-                self.ike.receive(now, path, message);
+                // A tunnel inside itself is no way.
+                if self.plane.fib().is_in_mesh(path.remote.ip()) {
+                    self.ike.receive_inside(now, path, message);
+                } else {
+                    self.ike.receive(now, path, message);
+                }
                 self.settle(now);
             }
             Kind::Keepalive => {}
@@ -252,23 +256,6 @@ impl Node {
         }
         self.run_links(now);
         self.settle(now);
-    }
-
-    /// A datagram could not be sent; the error is the system's word for it ("Network is unreachable").
-    pub fn handle_send_error(&mut self, now: Time, path: Path, error: &str) {
-        if self.send_errors.len() < SEND_ERROR_KINDS || self.send_errors.contains_key(error) {
-            *self.send_errors.entry(error.to_owned()).or_default() += 1;
-        }
-        let trying = |link: &Link| link.attempt.is_some_and(|attempt| attempt.path.remote == path.remote);
-        for id in self.links.ids(trying) {
-            if let Some(Link { attempt: Some(attempt), reason, .. }) = self.links.get_mut(&id) {
-                // Nothing has left, so nothing is worth waiting for: the next address may be reachable.
-                attempt.unsent = true;
-                attempt.until = attempt.until.min(now + Duration::from_secs(1));
-                *reason = Some(clipped(format!("cannot send to {}: {error}", path.remote), link::SENTENCE));
-            }
-        }
-        self.links.rearm();
     }
 
     /// The daemon dropped something: counted under this reason.

@@ -48,6 +48,7 @@ impl Node {
             Event::ChildDown { sa, spi_in, reason } => self.child_down(now, sa, spi_in, &reason),
             Event::Closed { sa, reason, .. } => self.closed(now, sa, &reason),
             Event::Heard { sa, path } => self.heard(now, sa, path),
+            Event::Moved { sa, path, behind_nat } => self.moved(now, sa, path, behind_nat),
             Event::Refused { from, name, reason } => self.refused(now, from.remote.ip(), name, &reason),
         }
     }
@@ -60,7 +61,7 @@ impl Node {
         link.attempt = Some(Attempt { sa, path, started: now, until: now + patience, unsent: false });
     }
 
-    /// The sequence numbers of a link's Child SA begin to run out: another one, before they do. The plane says so once; if it
+    /// A link's Child SA has carried what it may, or its sequence numbers begin to run out: another one, before they do. The plane says so once; if it
     /// is not done by the next try, a new session does as well.
     pub(super) fn worn(&mut self, now: Time, id: LinkId) {
         let Some(link) = self.links.get_mut(&id) else { return };
@@ -208,6 +209,10 @@ impl Node {
         }
         let suite = session.suite.clone();
         self.plane.install(id, path, child, standby);
+        if let Some(octets) = self.plan.rekey.octets {
+            // Up to a tenth less, so that not all are at once, as by time.
+            self.plane.limit(id, child.spi_in, octets / 1000 * u64::from(900 + self.rng.below(101)));
+        }
         self.plane.set_link_local(id, address);
         let name = &self.peers[link.peer].name;
         if first {
@@ -367,36 +372,6 @@ impl Node {
             self.babel.link_down(now, id);
             self.babel.set_static(now, id, Vec::new());
         }
-    }
-
-    fn heard(&mut self, now: Time, sa: SaId, path: Path) {
-        let Some(link) = self.links.with_session(sa) else { return };
-        if let Some(session) = &mut link.session {
-            session.ike_heard = now;
-        }
-        let own = link.path.filter(|own| own.remote.ip() != path.remote.ip());
-        if let Some(own) = own
-            && self.plane.fib().is_in_mesh(path.remote.ip())
-        {
-            // IKE has followed its peer; a tunnel inside itself is no way.
-            self.ike.set_path(sa, own);
-            self.plane.count("underlay_in_mesh");
-        } else if link.path != Some(path) {
-            let id = link.id;
-            self.move_link(id, path);
-        }
-    }
-
-    /// The newest authenticated packet came over `path`: what we send goes there from now on.
-    pub(super) fn move_link(&mut self, id: LinkId, path: Path) {
-        let Some(link) = self.links.get_mut(&id) else { return };
-        let Some(session) = &link.session else { return };
-        if link.path.is_none_or(|own| own.remote != path.remote) {
-            log::info!("{}: now at {}", self.peers[link.peer].name, path.remote);
-        }
-        link.path = Some(path);
-        self.ike.set_path(session.sa, path);
-        self.plane.set_path(id, path);
     }
 }
 

@@ -90,7 +90,9 @@ impl Node {
             reached: step.answer.is_some_and(|(_, _, heard)| heard.is_from_target()),
             answer: step.answer.map(|(_, from, heard)| match heard {
                 Heard::Reply => "answers".to_owned(),
-                _ => format!("{} says: {}", self.name_of(from), heard.words()),
+                Heard::Unreachable | Heard::TooBig | Heard::TimeExceeded | Heard::UpperLayer | Heard::Parameter => {
+                    format!("{} says: {}", self.name_of(from), heard.words())
+                }
             }),
         });
         let report = model::TraceReport {

@@ -14,6 +14,8 @@ use crate::status::model::State;
 use crate::time::Time;
 use crate::wire::udpencap;
 
+/// Between two looks at a session.
+const SHORTEST_CHECK: Duration = Duration::from_millis(250);
 /// Babel needs a moment to find out whether a new neighbour hears us.
 const HEARING_TEST: Duration = Duration::from_secs(5);
 
@@ -48,7 +50,11 @@ impl Node {
         if let Some(dial) = &mut link.dial
             && link.session.is_none()
         {
-            dial.failed(now, &mut self.rng);
+            if attempt.unsent {
+                dial.unsent(now, &mut self.rng);
+            } else {
+                dial.failed(now, &mut self.rng);
+            }
         }
         self.update_state(now, id);
     }
@@ -164,7 +170,12 @@ impl Node {
         // A peer is asked for a sign of life when it has been silent for long enough, and again while it stays so.
         let heard = count.heard.map_or(session.ike_heard, |heard| heard.max(session.ike_heard));
         let talking = speaks_babel || count.sent.is_some_and(|sent| sent > heard);
-        let patience = if talking { SILENCE } else { IDLE_PROBE };
+        // Behind a NAT, what keeps its mapping alive should find out as well whether it is still the same.
+        let patience = match (talking, session.behind_nat) {
+            (true, _) => SILENCE,
+            (false, true) => KEEPALIVE,
+            (false, false) => IDLE_PROBE,
+        };
         let again = session.probed.map_or(heard, |asked| asked + SILENCE);
         let probe_at = (heard + patience).max(again);
         let mut next = probe_at;
@@ -195,7 +206,7 @@ impl Node {
         if let Some(at) = worn {
             next = next.min(at);
         }
-        link.next_check = Some(next.max(now + Duration::from_secs(1)));
+        link.next_check = Some(next.max(now + SHORTEST_CHECK));
         if worn.is_some_and(|at| at <= now) {
             self.refresh(now, id);
         } else if useless {

@@ -12,6 +12,7 @@ pub mod signals;
 mod sys;
 pub mod tun;
 pub mod udp;
+pub mod uplink;
 pub mod watch;
 
 /// The system's words for an error, without the number that the standard library appends.

@@ -41,6 +41,9 @@ impl Plane {
                 out.control.push(moved);
             }
         }
+        if opened.spent {
+            out.control.push(Control::Worn { link: id });
+        }
         let Content { next_header, payload } = opened.content.ok_or(DropReason::BadPadding)?;
         match next_header {
             ip::IN_IPV4 | ip::IN_IPV6 => {}

@@ -53,6 +53,10 @@ impl Link {
         }
     }
 
+    pub(super) fn limit(&mut self, spi_in: u32, octets: u64) {
+        self.out.iter_mut().filter(|out| out.spi_in == spi_in).for_each(|out| out.sa.limit(octets));
+    }
+
     pub(super) fn remove(&mut self, spi_in: u32) {
         self.out.retain(|out| out.spi_in != spi_in);
     }
@@ -93,11 +97,12 @@ impl Link {
         out: &mut Egress,
     ) -> Result<(), DropReason> {
         let outbound = self.out.last_mut().ok_or(DropReason::NoSa)?;
+        let length = head.len() + payload.len();
+        let spent = outbound.sa.spend(length);
         let sealer = outbound.sa.number().ok_or(DropReason::SaWornOut)?;
-        if sealer.is_half_way() {
+        if spent || sealer.is_half_way() {
             out.control.push(Control::Worn { link: id });
         }
-        let length = head.len() + payload.len();
         let train = out.train(self.path, header.tos, esp::sealed_len(length));
         sealer.seal_parts(head, payload, header.next_header(), train);
         outbound.octets += length as u64;

@@ -166,6 +166,16 @@ impl Plane {
         }
     }
 
+    /// Each direction of a Child SA is worn after so many octets.
+    pub fn limit(&mut self, link: LinkId, spi_in: u32, octets: u64) {
+        if let Some((_, inbound)) = self.sad.lookup(spi_in) {
+            inbound.limit(octets);
+        }
+        if let Some(link) = self.links.get_mut(&link) {
+            link.limit(spi_in, octets);
+        }
+    }
+
     /// From now on the link's packets are sealed by the outbound SA that came with this inbound one.
     pub fn use_now(&mut self, link: LinkId, spi_in: u32) {
         if let Some(link) = self.links.get_mut(&link) {

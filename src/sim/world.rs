@@ -101,6 +101,19 @@ impl World {
         self.hosts.len() - 1
     }
 
+    /// Gives a host other underlay addresses, and tells it.
+    pub(crate) fn readdress(&mut self, host: usize, addresses: Vec<IpAddr>) {
+        let now = self.now;
+        self.hosts[host].addresses.clone_from(&addresses);
+        let Some(node) = &mut self.hosts[host].node else { return };
+        for path in node.paths() {
+            let choice = addresses.iter().find(|address| address.is_ipv4() == path.remote.is_ipv4()).copied();
+            let gone = path.local.is_some_and(|local| !addresses.contains(&local));
+            node.handle_source(now, path, choice, gone);
+        }
+        self.drain(host);
+    }
+
     /// Sets both directions between two hosts.
     pub(crate) fn connect(&mut self, a: usize, b: usize, wire: impl Fn() -> Wire) {
         self.wires.insert((a, b), wire());
@@ -376,7 +389,19 @@ impl World {
         }
         let Some(port) = sender.sockets.get(&path.socket).copied() else { return };
         let family = |address: &&IpAddr| address.is_ipv4() == path.remote.is_ipv4();
-        let Some(own) = path.local.or_else(|| sender.addresses.iter().find(family).copied()) else { return };
+        let kept = path.local.filter(|local| sender.addresses.contains(local));
+        let Some(own) = kept.or_else(|| sender.addresses.iter().find(family).copied()) else {
+            if let Some(node) = &mut sender.node {
+                node.handle_send_error(now, path, "Network is unreachable");
+            }
+            return;
+        };
+        if path.local.is_some()
+            && kept.is_none()
+            && let Some(node) = &mut sender.node
+        {
+            node.handle_source(now, path, Some(own), true);
+        }
         let source = sender.nat.as_mut().map_or(SocketAddr::new(own, port), |nat| nat.translate(port));
 
         let Some((to, local, port)) = self.hosts.iter().enumerate().find_map(|(index, host)| match &host.nat {

@@ -5,6 +5,7 @@ mod child;
 mod foreign;
 mod init;
 mod life;
+mod mobike;
 mod pair;
 mod rekey;
 mod strangers;

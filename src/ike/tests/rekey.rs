@@ -111,6 +111,7 @@ fn plane(node: &Node) -> Plane {
             | Event::ChildDown { .. }
             | Event::Closed { .. }
             | Event::Heard { .. }
+            | Event::Moved { .. }
             | Event::Refused { .. } => {}
         }
         plane.sends.push((*at, plane.alive.last().map(|child| child.1)));
@@ -426,7 +427,7 @@ fn refused_rekeyings_are_tried_again() {
 fn rekeying_by_time_goes_on_for_ever() {
     for (loss, seed) in [(0, 1), (5, 2), (5, 3)] {
         let mut world = World::pair(seed);
-        let rekey = Rekey { child: Some(60 * SECOND), ike: Some(150 * SECOND) };
+        let rekey = Rekey { child: Some(60 * SECOND), ike: Some(150 * SECOND), octets: None };
         for node in 0..2 {
             let mut endpoint = endpoint_with(node, seed, Suites::default_for(true), Limits::default(), rekey);
             endpoint.add_peer(peer_id(1 - node), &node_name(1 - node), private_key(1 - node).public());

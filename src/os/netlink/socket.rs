@@ -102,14 +102,9 @@ impl Listener {
     /// # Errors
     /// When the kernel refuses to tell.
     pub fn open() -> io::Result<Listener> {
-        let socket = Socket::open()?.socket;
-        // struct nlmsghdr: length u32, type u16, …; struct rtmsg at 16 with rtm_protocol at offset 5
-        let kind_at = if cfg!(target_endian = "little") { 4 } else { 5 };
-        let load = |at| filter(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, at, 0, 0);
-        let equal = |value: u32, yes, no| filter(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, value, yes, no);
-        let give = |octets| filter(libc::BPF_RET | libc::BPF_K, octets, 0, 0);
+        // struct rtmsg at 16 with rtm_protocol at offset 5
         let program = [
-            load(kind_at),
+            load(KIND),
             equal(u32::from(message::RTM_NEWROUTE), 4, 0),
             equal(u32::from(message::RTM_DELROUTE), 0, 2),
             load(21),
@@ -117,11 +112,36 @@ impl Listener {
             give(u32::MAX),
             give(0),
         ];
-        if let Err(error) = sys::attach_filter(socket.as_fd(), &program) {
+        Listener::of(&GROUPS, &program)
+    }
+
+    /// For news of addresses, and of default routes in the main table.
+    ///
+    /// # Errors
+    /// When the kernel refuses to tell.
+    pub fn of_addresses() -> io::Result<Listener> {
+        // struct rtmsg at 16: family u8, rtm_dst_len u8, rtm_src_len u8, tos u8, rtm_table u8
+        let program = [
+            load(KIND),
+            equal(u32::from(message::RTM_NEWROUTE), 1, 0),
+            equal(u32::from(message::RTM_DELROUTE), 0, 4),
+            load(17),
+            equal(0, 0, 3),
+            load(20),
+            equal(u32::from(libc::RT_TABLE_MAIN), 0, 1),
+            give(u32::MAX),
+            give(0),
+        ];
+        Listener::of(&ADDRESS_GROUPS, &program)
+    }
+
+    fn of(groups: &[i32], program: &[libc::sock_filter]) -> io::Result<Listener> {
+        let socket = Socket::open()?.socket;
+        if let Err(error) = sys::attach_filter(socket.as_fd(), program) {
             log::debug!("no filter for route changes: {error}");
         }
         sys::bind_netlink(socket.as_fd())?;
-        for group in GROUPS {
+        for &group in groups {
             // A kernel without IPv6 lacks some of them.
             if let Err(error) = sys::set_option(socket.as_fd(), libc::SOL_NETLINK, libc::NETLINK_ADD_MEMBERSHIP, group)
             {
@@ -155,10 +175,26 @@ impl Listener {
     }
 }
 
+fn load(at: u32) -> libc::sock_filter {
+    filter(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, at, 0, 0)
+}
+
+fn equal(value: u32, yes: u8, no: u8) -> libc::sock_filter {
+    filter(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, value, yes, no)
+}
+
+fn give(octets: u32) -> libc::sock_filter {
+    filter(libc::BPF_RET | libc::BPF_K, octets, 0, 0)
+}
+
 fn filter(code: u32, k: u32, jt: u8, jf: u8) -> libc::sock_filter {
     libc::sock_filter { code: u16::try_from(code).unwrap_or(0), jt, jf, k }
 }
 
+/// Where the low octet of the type stands in struct nlmsghdr: length u32, type u16, …
+const KIND: u32 = if cfg!(target_endian = "little") { 4 } else { 5 };
 const NETLINK_GET_STRICT_CHK: i32 = 12;
 /// RTNLGRP_LINK, IPV4_IFADDR, IPV4_ROUTE, IPV4_RULE, IPV6_IFADDR, IPV6_ROUTE, IPV6_RULE.
 const GROUPS: [i32; 7] = [1, 5, 7, 8, 9, 11, 19];
+/// RTNLGRP_IPV4_IFADDR, IPV4_ROUTE, IPV6_IFADDR, IPV6_ROUTE.
+const ADDRESS_GROUPS: [i32; 4] = [5, 7, 9, 11];

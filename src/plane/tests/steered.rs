@@ -1,5 +1,7 @@
 //! Segment routing between three nodes in a line. Node n has the locator fdaa:0:0:n::/64; site n is behind it.
 
+#![expect(clippy::cast_possible_truncation, clippy::type_complexity, reason = "small numbers, and one table")]
+
 use proptest::prelude::*;
 
 use super::*;
@@ -113,7 +115,7 @@ fn a_path_with_repeats_ends_where_it_should() {
         vec![end(2), end(3), end(2), exit(3)],
         vec![end(3), end(2), end(1), end(2), exit(3)],
         vec![end(1), end(2), end(1), end(3), exit(2)],
-        [vec![end(2), end(3)].repeat(7), vec![end(2), exit(3)]].concat(),
+        [[end(2), end(3)].repeat(7), vec![end(2), exit(3)]].concat(),
     ];
     for path in paths {
         for reduced in [true, false] {
@@ -296,7 +298,7 @@ fn an_exit_gives_the_kernel_what_it_has_no_route_for() {
     let domain = net.plane(2).domain().clone();
     net.plane(2).set_steering(domain, Vec::new(), true);
     let packet = udp4_between(host4(1), [192, 0, 2, 1], 0, 64, 9);
-    assert_eq!(net.send(1, &packet)[1], [packet.clone()]);
+    assert_eq!(net.send(1, &packet)[1], std::slice::from_ref(&packet));
     // A default route of the mesh does not take it away again; a route of its own does.
     let mut routes = with_locators(&[(1, via(1)), (2, Target::Local), (3, via(3))]);
     routes.push(("0.0.0.0/0", via(1)));
@@ -397,7 +399,7 @@ fn mistakes_are_named() {
 
 #[test]
 fn a_list_of_seventeen_is_not_followed() {
-    let path = [vec![end(2), end(3)].repeat(8), vec![end(2), exit(3)]].concat();
+    let path = [[end(2), end(3)].repeat(8), vec![end(2), exit(3)]].concat();
     let mut net = Net::new();
     net.originate(1, &around(end(1), &path, 64, 4, &udp4(1, 3, 0, 64, 9)));
     assert_eq!(net.drops(2), [("too_many_segments", 1)]);
@@ -474,7 +476,7 @@ fn the_local_network_may_not_use_sids() {
         let domain = Domain { sources: vec!["fd01::/16".parse().unwrap()], ..net.plane(number).domain().clone() };
         net.plane(number).set_steering(domain, Vec::new(), false);
     }
-    assert_eq!(net.send(1, &around(lan, &[end(2), exit(3)], 64, 4, &inner4))[2], [inner4.clone()]);
+    assert_eq!(net.send(1, &around(lan, &[end(2), exit(3)], 64, 4, &inner4))[2], std::slice::from_ref(&inner4));
     assert_eq!(net.send(1, &around(lan, &[end(1), exit(3)], 64, 4, &inner4))[2], [inner4]);
 }
 

@@ -53,6 +53,50 @@ fn a_peer_that_was_never_there_is_found_within_a_minute() {
 }
 
 #[test]
+fn a_dead_peer_is_known_after_fifteen_seconds_and_found_elsewhere() {
+    let mut longest = Duration::ZERO;
+    for seed in 0..40 {
+        let mut world = Mesh::of(seed, 2, [(0, 1, 10)]).one_way().build();
+        let endpoint = Endpoint { host: Host::Name("vpn.example".into()), port: 4500 };
+        world.hosts[0].plan.peers[0].endpoints = vec![endpoint];
+        world.hosts[0].names.insert("vpn.example".into(), Ok(vec![underlay(1)]));
+        world.start_all();
+        world.run_until(seconds(5), |world| all_up(world)).expect("up");
+        world.run(millis(7000 + seed * 137));
+        world.kill(1);
+        // It has another address by then, and its name says so.
+        let moved: IpAddr = "198.18.200.1".parse().unwrap();
+        world.hosts[1].addresses = vec![moved];
+        world.hosts[0].names.insert("vpn.example".into(), Ok(vec![underlay(3), moved]));
+        let known = world.run_until(seconds(60), |world| world.node(0).ike_sas().is_empty()).expect("found dead");
+        longest = longest.max(known);
+        world.start(1);
+        let back = world.run_until(seconds(30), |world| all_up(world));
+        assert!(back.is_some(), "seed {seed}: {:?}", world.peer(0, "n1"));
+    }
+    assert!(longest <= seconds(15), "{longest:?}");
+}
+
+/// A way out that is missing is known at once, and it is tried again within ten seconds, however long that lasts.
+#[test]
+fn send_errors_count_at_once_and_never_slow_us_down() {
+    for span in [2, 20, 200, 2000] {
+        let mut world = Mesh::of(span, 2, [(0, 1, 10)]).one_way().build();
+        world.start_all();
+        world.run_until(seconds(5), |world| all_up(world)).expect("up");
+        world.hosts[0].send_error = Some("Network is unreachable");
+        if span >= 20 {
+            let known = world.run_until(seconds(20), |world| world.node(0).ike_sas().is_empty()).expect("known");
+            assert!(known <= seconds(10), "{known:?} with Hellos every 4 s");
+        }
+        world.run(seconds(span));
+        world.hosts[0].send_error = None;
+        let back = world.run_until(seconds(10), |world| all_up(world));
+        assert!(back.is_some(), "{span} s: {:?}", world.peer(0, "n1"));
+    }
+}
+
+#[test]
 fn a_send_error_is_the_reason_and_is_over_in_ten_seconds() {
     let mut world = Mesh::of(4, 2, [(0, 1, 10)]).one_way().build();
     world.hosts[0].send_error = Some("Network is unreachable");

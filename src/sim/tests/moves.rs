@@ -86,6 +86,64 @@ fn a_datagram_from_a_mesh_address_moves_nothing() {
     );
 }
 
+/// Host 0 dials host 1, and nothing is between them.
+fn pair(seed: u64) -> World {
+    let mut world = Mesh::of(seed, 2, [(0, 1, 10)]).one_way().build();
+    world.start_all();
+    world.run_until(seconds(5), |world| pair_reaches(world)).expect("up");
+    world
+}
+
+/// Both ends send to where the other one is.
+fn found(world: &World) -> bool {
+    let sends_to = |host: usize, other: usize| {
+        let remote = world.peer(host, ["n1", "n0"][host]).links[0].remote.clone();
+        remote.is_some_and(|remote| remote.starts_with(&format!("{}:", world.hosts[other].addresses[0])))
+    };
+    sends_to(0, 1) && sends_to(1, 0)
+}
+
+/// The same, and it is the same session still.
+fn settled(world: &World) -> bool {
+    found(world) && world.inits[&0] == 1
+}
+
+#[test]
+fn our_own_address_changes_in_mid_flow() {
+    for seed in 0..10 {
+        for host in 0..2 {
+            let mut world = pair(seed);
+            for turn in 0..3u8 {
+                world.readdress(host, vec![IpAddr::from([198, 51, 100, 10 + turn])]);
+                let (mut lost, start) = (0, world.now);
+                for from in [0, 1] {
+                    lost += lost_pings(&mut world, from, 1 - from, seconds(2));
+                }
+                assert!(lost <= 2, "seed {seed}, host {host}: {lost} lost");
+                assert!(settled(&world), "seed {seed}, host {host}, since {start:?}");
+                // And without any traffic but Babel's.
+                world.hosts[host].addresses = vec![IpAddr::from([198, 51, 100, 20 + turn])];
+                let quiet = world.run_until(seconds(5), |world| settled(world));
+                assert!(quiet.is_some(), "seed {seed}, host {host}: idle, the move was not told");
+            }
+        }
+    }
+}
+
+/// No way out for some seconds, and then from another address: the session is kept if that was short, and made anew if not.
+#[test]
+fn our_own_address_goes_and_another_one_comes() {
+    for (host, span) in [(0, 1), (0, 3), (0, 10), (0, 30), (0, 100), (1, 1), (1, 3)] {
+        let mut world = pair(span);
+        world.hosts[host].addresses.clear();
+        world.run(seconds(span));
+        world.readdress(host, vec![IpAddr::from([198, 51, 100, 9])]);
+        let back = world.run_until(seconds(10), |world| pair_reaches(world) && found(world));
+        assert!(back.is_some(), "host {host}, {span} s: {:?}", world.peer(0, "n1"));
+        assert!(span > 3 || world.inits[&0] == 1, "host {host}, {span} s: another session");
+    }
+}
+
 /// The same with IKE: the session is not looked for inside the mesh from then on.
 #[test]
 fn an_ike_message_from_a_mesh_address_moves_nothing() {
@@ -110,7 +168,7 @@ fn an_ike_message_from_a_mesh_address_moves_nothing() {
     for request in held.take() {
         world.inject(1, Path { socket: SocketId(0), local: Some(underlay(1)), remote: inside }, request);
     }
-    assert!(world.snapshot(1).drops.iter().any(|drop| drop.reason == "underlay_in_mesh"));
+    assert!(world.snapshot(1).drops.iter().any(|drop| drop.reason == "ike_underlay_in_mesh"));
     // Host 0 falls silent, so host 1 asks for a sign of life.
     let asked: Rc<RefCell<usize>> = Rc::default();
     let tap = Rc::clone(&asked);

@@ -11,7 +11,7 @@ use crate::status::model::ChildRole;
 fn rekeying(seed: u64, child: u64, ike: u64) -> World {
     let mut world = Mesh::of(seed, 2, [(0, 1, 10)]).one_way().build();
     for host in &mut world.hosts {
-        host.plan.rekey = Rekey { child: Some(seconds(child)), ike: Some(seconds(ike)) };
+        host.plan.rekey = Rekey { child: Some(seconds(child)), ike: Some(seconds(ike)), octets: None };
     }
     world.start_all();
     world.run_until(seconds(5), |world| pair_reaches(world)).expect("up");
@@ -86,6 +86,27 @@ fn worn_sequence_numbers_are_a_reason_to_rekey() {
         assert_ne!(spis(&world, 0), before.0);
         assert_eq!(world.node(0).ike_sas(), before.1);
         assert_eq!(world.inits[&0], 1);
+    }
+}
+
+/// So many octets have been carried, by whichever side sends more: a new Child SA.
+#[test]
+fn octets_are_a_reason_to_rekey() {
+    for host in 0..2 {
+        let mut world = Mesh::of(3, 2, [(0, 1, 10)]).one_way().build();
+        world.hosts[host].plan.rekey.octets = Some(50_000);
+        world.hosts[1 - host].plan.rekey.octets = None;
+        world.start_all();
+        world.run_until(seconds(5), |world| pair_reaches(world)).expect("up");
+        let (mut seen, sas) = (std::collections::BTreeSet::new(), world.node(0).ike_sas());
+        for _ in 0..10 {
+            // 50 pings and 50 answers of 84 octets each way.
+            assert_eq!(lost(&mut world, seconds(1)), 0);
+            seen.insert(spis(&world, 0));
+        }
+        // 84,000 octets a direction, and a limit of 45,000 to 50,000.
+        assert!((2..=3).contains(&seen.len()), "host {host}: {seen:x?}");
+        assert_eq!((world.node(0).ike_sas(), world.inits[&0]), (sas, 1));
     }
 }
 
