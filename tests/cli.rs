@@ -83,6 +83,7 @@ fn snapshot(state: State) -> Snapshot {
         drops: Vec::new(),
         sas: Vec::new(),
         refused: Vec::new(),
+        half_open: 0,
         config: Config::default(),
     }
 }

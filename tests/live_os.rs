@@ -384,7 +384,8 @@ fn live_udp_both_families() {
         let port = udp.open(b, 0).unwrap();
         (udp, port)
     });
-    assert_eq!(udp.sockets(), 4);
+    // The listening port has a door in each family.
+    assert_eq!(udp.sockets(), 6);
     // From a chosen address, with a traffic class, more than one batch, the last one shorter
     for (remote, local) in [("127.0.0.1", "192.0.2.1"), ("::1", "2001:db8::1")] {
         let remote: IpAddr = remote.parse().unwrap();
@@ -423,7 +424,7 @@ fn live_udp_both_families() {
     assert_eq!(udp.send(&Path { socket: b, local: None, remote }, 0, 3, b"abc").failed, 0);
     assert_eq!(receive(&mut udp, 1)[0].4, b"abc");
     udp.close(b);
-    assert_eq!(udp.sockets(), 2);
+    assert_eq!(udp.sockets(), 4);
     assert_eq!(udp.send(&nowhere, 0, 2, b"abcde").failed, 3, "a closed port sends nothing");
 }
 
@@ -487,6 +488,63 @@ fn live_udp_trains_on_a_narrow_path() {
     let sent = sender.send(&path, 0, 1200, &data[..12_000]);
     assert_eq!((sent.full, sent.failed), (0, 0));
     assert_eq!(receive(&mut receiver, 10).len(), 10);
+}
+
+/// Strangers' first messages fill their own queue, which is counted; what peers send, and answers to ours, find room.
+#[test]
+fn live_udp_a_flood_of_strangers() {
+    let namespace = Namespace::new();
+    let (mut udp, mut sender) = namespace.within(|| {
+        let (mut udp, mut sender) = (Udp::new(0, Offload::default()), Udp::new(0, Offload::default()));
+        udp.open(SocketId(0), 4500).unwrap();
+        sender.open(SocketId(0), 0).unwrap();
+        // Not even another one of us gets the port.
+        let error = Udp::new(0, Offload::default()).open(SocketId(0), 4500).unwrap_err();
+        assert!(matches!(error, OpenError::Taken(4500)), "{error}");
+        (udp, sender)
+    });
+    let ike = |exchange: u8, flags: u8, length: usize| {
+        let mut message = vec![0; 4 + length];
+        (message[4], message[22], message[23]) = (1, exchange, flags);
+        message
+    };
+    for remote in ["127.0.0.1:4500", "[::1]:4500"] {
+        let path = Path { socket: SocketId(0), local: None, remote: remote.parse().unwrap() };
+        let mut send = |datagram: &[u8]| {
+            let sent = sender.send(&path, 0, datagram.len(), datagram);
+            assert_eq!((sent.full, sent.failed), (0, 0));
+        };
+        let first = ike(34, 0x08, 600);
+        (0..3000).for_each(|_| send(&first));
+        let others =
+            [vec![7; 1400], vec![0xff], ike(34, 0x20, 600), ike(35, 0x08, 600), ike(37, 0x20, 60), vec![0; 22]];
+        others.iter().for_each(|datagram| send(datagram));
+        // The kernel says how many it has lost with the next one that it has room for.
+        let (mut came, mut lost, mut sent) = (Vec::new(), 0, 3000);
+        let mut batch = Batch::new();
+        for _ in 0..200 {
+            smol::block_on(async {
+                Timer::after(Duration::from_millis(20)).await;
+                poll_fn(|context| Poll::Ready(udp.poll_readable(context))).await
+            });
+            for nth in 0..udp.sockets() {
+                while udp.receive(nth, &mut batch) {
+                    lost += usize::try_from(batch.lost).unwrap();
+                    batch.for_each(|_, datagram| came.push(datagram.to_vec()));
+                }
+            }
+            if came.len() + lost == sent + others.len() {
+                break;
+            }
+            send(&first);
+            sent += 1;
+        }
+        let firsts = came.iter().filter(|datagram| **datagram == first).count();
+        assert!((50..2500).contains(&firsts), "{firsts}");
+        assert_eq!(firsts + lost, sent, "{remote}: {lost} lost");
+        came.retain(|datagram| *datagram != first);
+        assert_eq!(came, others, "{remote}");
+    }
 }
 
 #[test]

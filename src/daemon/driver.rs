@@ -227,12 +227,15 @@ impl Driver<'_> {
         let now = self.clock.now();
         let own = self.system.tun.as_ref().map(Tun::index);
         let mut node = self.node.borrow_mut();
+        if self.batch.lost > 0 {
+            node.count("socket_overflow", self.batch.lost);
+        }
         self.batch.for_each(|arrival, datagram| {
             if own == Some(arrival.interface) {
                 // A tunnel in a tunnel: it would move the peer's address into the mesh.
-                node.count("underlay_in_mesh");
+                node.count("underlay_in_mesh", 1);
             } else if arrival.truncated {
-                node.count("datagram_cut_off");
+                node.count("datagram_cut_off", 1);
             } else {
                 node.handle_datagram(now, arrival.path, arrival.tos, datagram);
             }
@@ -338,9 +341,7 @@ impl Driver<'_> {
         }
         egress.clear();
         for (reason, count) in counts {
-            for _ in 0..count {
-                node.count(reason);
-            }
+            node.count(reason, count);
         }
         let now = self.clock.now();
         for (path, error) in failures {

@@ -194,7 +194,7 @@ impl Node {
                 self.settle(now);
             }
             Kind::Keepalive => {}
-            Kind::Runt => self.plane.count("runt"),
+            Kind::Runt => self.plane.count("runt", 1),
         }
     }
 
@@ -210,7 +210,7 @@ impl Node {
     pub fn handle_super(&mut self, now: Time, vnet: [u8; vnet::LEN], packet: &mut [u8]) {
         match Vnet::parse(vnet) {
             Some(vnet) => self.plane.outbound_super(now, &vnet, packet, &mut self.egress),
-            None => self.plane.count("malformed"),
+            None => self.plane.count("malformed", 1),
         }
         if !self.egress.control.is_empty() {
             self.settle(now);
@@ -258,9 +258,9 @@ impl Node {
         self.settle(now);
     }
 
-    /// The daemon dropped something: counted under this reason.
-    pub fn count(&mut self, reason: &'static str) {
-        self.plane.count(reason);
+    /// The daemon or the system dropped so many: counted under this reason.
+    pub fn count(&mut self, reason: &'static str, times: u32) {
+        self.plane.count(reason, times);
     }
 
     /// When to call [`Node::handle_timeout`], and what for.

@@ -82,6 +82,7 @@ impl Node {
             routes: self.babel.routes().map(|route| self.route_model(&route, &names)).collect(),
             policies: self.policy_models(now),
             drops,
+            half_open: self.ike.half_open(None),
             sas: self.sa_models(now),
             config: model::Config {
                 age_us: micros(now.since(self.applied.at)),

@@ -18,7 +18,7 @@ const BATCH: usize = 32;
 pub(super) const MESSAGES: usize = 8;
 /// As much as a message can hold: with `UDP_GRO`, any smaller buffer loses datagrams without a word.
 pub(super) const MESSAGE: usize = 1 << 16;
-/// Room for the ancillary data that `udp` asks for (packet information, traffic class, segment size).
+/// Room for the ancillary data that `udp` asks for (packet information, traffic class, segment size, overflow).
 const CONTROL: usize = 128;
 const NOWHERE: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
 /// `struct sockaddr_in6`, which also holds a `struct sockaddr_in`.
@@ -33,8 +33,8 @@ pub(super) fn set_option(socket: BorrowedFd<'_>, level: i32, name: i32, value: i
     check(result).map(drop)
 }
 
-/// Attaches a classic BPF program.
-pub(super) fn attach_filter(socket: BorrowedFd<'_>, program: &[libc::sock_filter]) -> io::Result<()> {
+/// Attaches a classic BPF program; `option` says what for.
+pub(super) fn attach(socket: BorrowedFd<'_>, option: i32, program: &[libc::sock_filter]) -> io::Result<()> {
     // The kernel only reads the program; its structure has no const pointer.
     let program = libc::sock_fprog { len: length(program.len()), filter: program.as_ptr().cast_mut() };
     // SAFETY: the pointer and the length describe `program`, whose own pointer and length come from a live slice.
@@ -42,12 +42,17 @@ pub(super) fn attach_filter(socket: BorrowedFd<'_>, program: &[libc::sock_filter
         libc::setsockopt(
             socket.as_raw_fd(),
             libc::SOL_SOCKET,
-            libc::SO_ATTACH_FILTER,
+            option,
             (&raw const program).cast(),
             length(size_of::<libc::sock_fprog>()),
         )
     };
     check(result).map(drop)
+}
+
+/// One instruction of classic BPF.
+pub(super) fn bpf(code: u32, k: u32, jt: u8, jf: u8) -> libc::sock_filter {
+    libc::sock_filter { code: u16::try_from(code).unwrap_or(0), jt, jf, k }
 }
 
 /// Gives a netlink socket an address of the kernel's choice: one without gets no news.
@@ -81,6 +86,8 @@ pub(super) struct Control {
     pub(super) tos: u8,
     /// Octets of each merged datagram but the last, which may be shorter; zero if there is just one.
     pub(super) segment: usize,
+    /// How many datagrams the socket had no room for since it was opened, if any.
+    pub(super) overflow: Option<u32>,
 }
 
 #[derive(Clone, Copy)]
@@ -320,6 +327,7 @@ fn parse_control(mut rest: &[u8]) -> Control {
                 let segment = array(data, 0).map_or(0, i32::from_ne_bytes);
                 control.segment = usize::try_from(segment).unwrap_or(0);
             }
+            (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => control.overflow = array(data, 0).map(u32::from_ne_bytes),
             (libc::IPPROTO_IP, libc::IP_TOS) => control.tos = data.first().copied().unwrap_or(0),
             (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
                 let class = array(data, 0).map_or(0, i32::from_ne_bytes);
@@ -412,5 +420,8 @@ mod tests {
             }
         }
         assert_eq!(parse_control(&[0; 64]), Control::default());
+        let mut control = [0; CONTROL];
+        let used = put_message(&mut control, 0, (libc::SOL_SOCKET, libc::SO_RXQ_OVFL), &7_u32.to_ne_bytes());
+        assert_eq!(parse_control(&control[..used]).overflow, Some(7));
     }
 }

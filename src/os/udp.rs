@@ -7,6 +7,7 @@
 //!
 //! Trains go out and come in as one piece where the kernel can (`UDP_SEGMENT`, `UDP_GRO`).
 
+mod door;
 mod narrow;
 
 use std::io;
@@ -39,6 +40,8 @@ pub struct Udp {
 pub struct Batch {
     buffer: Box<[u8]>,
     arrivals: Vec<(Arrival, Merged)>,
+    /// Datagrams that the socket had no room for before these: we came too late.
+    pub lost: u32,
 }
 
 /// Where in the buffer an arrival lies, and how long each of its datagrams is.
@@ -83,13 +86,15 @@ pub enum OpenError {
     Other { port: u16, error: io::Error },
 }
 
-/// One family of one port.
+/// One family of one port, or its door.
 struct Half {
     id: SocketId,
     ipv6: bool,
     io: Async<UdpSocket>,
     /// There may be something to read.
     ready: bool,
+    /// Datagrams lost so far because the socket was full, modulo 2³².
+    overflow: u32,
     /// Trains may go out in one piece.
     gso: bool,
     /// Trains come in as one piece.
@@ -167,6 +172,7 @@ impl Udp {
     /// One batch from the nth socket; `false` if there was nothing.
     pub fn receive(&mut self, nth: usize, batch: &mut Batch) -> bool {
         batch.arrivals.clear();
+        batch.lost = 0;
         let Some(half) = self.sockets.get_mut(nth).filter(|half| half.ready) else { return false };
         self.received.clear();
         if let Err(error) = sys::receive(half.io.as_fd(), &mut batch.buffer, &mut self.received) {
@@ -179,6 +185,9 @@ impl Udp {
         }
         // A call that was not filled has emptied the socket.
         half.ready = self.received.len() == sys::MESSAGES;
+        if let Some(overflow) = self.received.iter().rev().find_map(|received| received.control.overflow) {
+            batch.lost = overflow.wrapping_sub(std::mem::replace(&mut half.overflow, overflow));
+        }
         let id = half.id;
         batch.arrivals.extend(self.received.iter().map(|received| {
             let start = received.slot * sys::MESSAGE;
@@ -263,6 +272,7 @@ impl Udp {
     }
 
     fn open_both(&mut self, id: SocketId, port: u16) -> Result<u16, OpenError> {
+        let listening = port != 0;
         let v4 = match self.open_half(port, false) {
             Err(error) if is_no_family(&error) => None,
             other => Some(other.map_err(|error| explain(port, error))?),
@@ -284,18 +294,38 @@ impl Udp {
             let missing = if v6.is_none() { "IPv6" } else { "IPv4" };
             log::warn!("this system has no {missing}: peers are reached over the other family only");
         }
-        let halves = [(v4, false), (v6, true)];
-        // A new socket may hold datagrams already, and the first read tells.
-        self.sockets.extend(halves.into_iter().filter_map(|(io, ipv6)| {
-            let io = io?;
-            let gso = prepare(&io, self.offload.udp_gso, libc::UDP_SEGMENT, 0);
-            let gro = prepare(&io, self.offload.udp_gro, libc::UDP_GRO, 1);
-            Some(Half { id, ipv6, io, ready: true, gso, gro })
-        }));
+        for (io, ipv6) in [(v4, false), (v6, true)] {
+            let Some(io) = io else { continue };
+            // Strangers only know the ports of the configuration. What is sent goes by the first socket of a port.
+            let door = if listening { self.open_door(&io, port, ipv6) } else { None };
+            self.put(id, ipv6, io);
+            door.into_iter().for_each(|door| self.put(id, ipv6, door));
+        }
         Ok(port)
     }
 
+    fn put(&mut self, id: SocketId, ipv6: bool, io: Async<UdpSocket>) {
+        let gso = prepare(&io, self.offload.udp_gso, libc::UDP_SEGMENT, 0);
+        let gro = prepare(&io, self.offload.udp_gro, libc::UDP_GRO, 1);
+        // A new socket may hold datagrams already, and the first read tells.
+        self.sockets.push(Half { id, ipv6, io, ready: true, overflow: 0, gso, gro });
+    }
+
     fn open_half(&mut self, port: u16, ipv6: bool) -> io::Result<Async<UdpSocket>> {
+        let socket = self.socket(ipv6, BUFFER)?;
+        socket.bind(&any(port, ipv6).into())?;
+        Async::new(socket.into())
+    }
+
+    /// Without it everything still works: then strangers and peers share a queue.
+    fn open_door(&mut self, main: &Async<UdpSocket>, port: u16, ipv6: bool) -> Option<Async<UdpSocket>> {
+        let socket = self.socket(ipv6, door::BUFFER);
+        let door = socket.and_then(|socket| door::open(main.as_fd(), socket, any(port, ipv6)));
+        door.inspect_err(|error| log::debug!("no queue of their own for strangers: {}", words(error))).ok()
+    }
+
+    /// Not bound yet.
+    fn socket(&mut self, ipv6: bool, buffer: i32) -> io::Result<Socket> {
         let socket = marked_socket(ipv6, self.mark, &mut self.said_no_mark)?;
         let option = |level, name, value| {
             if let Err(error) = sys::set_option(socket.as_fd(), level, name, value) {
@@ -314,24 +344,32 @@ impl Udp {
             option(libc::IPPROTO_IP, libc::IP_RECVTOS, 1);
             option(libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_WANT);
         }
+        option(libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1);
         // The forced variants go beyond the administrator's limit but need more rights than a container may have.
         let fd = socket.as_fd();
-        if sys::set_option(fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, BUFFER).is_err() {
-            option(libc::SOL_SOCKET, libc::SO_RCVBUF, BUFFER);
+        if sys::set_option(fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, buffer).is_err() {
+            option(libc::SOL_SOCKET, libc::SO_RCVBUF, buffer);
         }
         if sys::set_option(fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, BUFFER).is_err() {
             option(libc::SOL_SOCKET, libc::SO_SNDBUF, BUFFER);
         }
-        let any: IpAddr = if ipv6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
-        socket.bind(&SocketAddr::new(any, port).into())?;
-        Async::new(socket.into())
+        Ok(socket)
     }
+}
+
+fn any(port: u16, ipv6: bool) -> SocketAddr {
+    let any: IpAddr = if ipv6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
+    SocketAddr::new(any, port)
 }
 
 impl Batch {
     pub fn new() -> Batch {
         // Nearly all of it stays untouched, and so takes no memory, until trains come in.
-        Batch { buffer: vec![0; sys::MESSAGE * sys::MESSAGES].into(), arrivals: Vec::with_capacity(sys::MESSAGES) }
+        Batch {
+            buffer: vec![0; sys::MESSAGE * sys::MESSAGES].into(),
+            arrivals: Vec::with_capacity(sys::MESSAGES),
+            lost: 0,
+        }
     }
 
     /// The datagrams in the order in which they came.

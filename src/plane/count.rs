@@ -106,10 +106,11 @@ impl Counts {
         }
     }
 
-    pub(super) fn add_named(&mut self, name: &'static str) {
-        match DropReason::ALL.iter().find(|reason| reason.name() == name) {
-            Some(&reason) => self.add(reason),
-            None => *self.others.entry(name).or_default() += 1,
+    pub(super) fn add_named(&mut self, name: &'static str, times: u64) {
+        let own = DropReason::ALL.iter().position(|reason| reason.name() == name);
+        match own.and_then(|at| self.own.get_mut(at)) {
+            Some(count) => *count += times,
+            None => *self.others.entry(name).or_default() += times,
         }
     }
 
@@ -143,9 +144,9 @@ mod tests {
     fn a_name_is_counted_in_one_place() {
         let mut counts = Counts::default();
         counts.add(DropReason::NoRoute);
-        counts.add_named("no_route");
-        counts.add_named("tun_write");
-        counts.add_named("tun_write");
-        assert_eq!(counts.iter().collect::<Vec<_>>(), [("no_route", 2), ("tun_write", 2)]);
+        counts.add_named("no_route", 1);
+        counts.add_named("tun_write", 1);
+        counts.add_named("tun_write", 2);
+        assert_eq!(counts.iter().collect::<Vec<_>>(), [("no_route", 2), ("tun_write", 3)]);
     }
 }

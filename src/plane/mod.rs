@@ -270,9 +270,9 @@ impl Plane {
         self.originate(now, packet, out);
     }
 
-    /// Counts a drop that happened outside the plane, so that all are in one place.
-    pub fn count(&mut self, reason: &'static str) {
-        self.counts.add_named(reason);
+    /// Counts drops that happened outside the plane, so that all are in one place.
+    pub fn count(&mut self, reason: &'static str, times: u32) {
+        self.counts.add_named(reason, times.into());
     }
 
     /// Drops since the start, by reason; reasons that never happened are left out.

@@ -183,6 +183,8 @@ impl Plane {
     fn send_on(&mut self, now: Time, header: &Header, packet: &[u8], out: &mut Egress) -> Result<(), DropReason> {
         match self.decide(header.destination, header.source).target {
             Some(Target::Link(link)) => self.carry(now, link, header, packet, out),
+            // As everywhere: the kernel would believe it.
+            Some(Target::Local) if self.addresses.contains(&header.source) => Err(DropReason::Martian),
             Some(Target::Local) if self.has_tun => {
                 out.push_inner(packet);
                 Ok(())

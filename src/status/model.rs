@@ -74,6 +74,9 @@ pub struct Snapshot {
     #[serde(default)]
     pub policies: Vec<Policy>,
     pub drops: Vec<Drop>,
+    /// Sessions that others have begun and not proved themselves in yet. From 16 on a new one must show a cookie.
+    #[serde(default)]
+    pub half_open: usize,
     #[serde(default)]
     pub sas: Vec<Sa>,
     #[serde(default)]

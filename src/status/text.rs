@@ -270,7 +270,11 @@ fn head(out: &mut String, snapshot: &Snapshot, width: usize) {
     let peers = if states.is_empty() { peers } else { format!("{peers}: {}", states.join(", ")) };
     let selected = snapshot.routes.iter().filter(|route| route.selected).count();
     let rates = format!("{} in  {} out", rate(snapshot.bits_in_per_s), rate(snapshot.bits_out_per_s));
-    parts(out, &[peers, count(selected, "route"), rates], width);
+    let mut second = vec![peers, count(selected, "route"), rates];
+    if snapshot.half_open > 0 {
+        second.push(format!("{} half-open", snapshot.half_open));
+    }
+    parts(out, &second, width);
 }
 
 fn status_row(peer: &Peer) -> Row {

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import struct
 import tempfile
 import tomllib
 import unittest
@@ -17,6 +18,10 @@ LARGEST = 2_500_000
 PAGE = 0x10000
 MACHINES = {"x86_64": "Advanced Micro Devices X86-64", "aarch64": "AArch64", "armv7": "ARM", "armv5te": "ARM",
             "mipsel": "MIPS R3000"}
+# A program of one segment for Arm: vmov.f64 d0, #1.0; mov r0, #0; mov r7, #1 (exit); svc #0
+VFP = struct.pack("<16sHHIIIIIHHHHHH", b"\x7fELF\1\1\1", 2, 40, 1, 0x10054, 52, 0, 0x5000000, 52, 32, 1, 0, 0, 0) + \
+    struct.pack("<8I", 1, 0, 0x10000, 0x10000, 100, 100, 5, 0x10000) + \
+    struct.pack("<4I", 0xEEB70B00, 0xE3A00000, 0xE3A07001, 0xEF000000)
 V5, V7, V7_HARD = ("armv5te-unknown-linux-musleabi", "armv7-unknown-linux-musleabi", "armv7-unknown-linux-musleabihf")
 
 
@@ -176,9 +181,13 @@ class Behaviour(unittest.TestCase):
         """The gates are ones: the model of Arm v5 kills code for v7, and the one without floating point code for VFP."""
         if V7_HARD not in build.chosen:
             self.skipTest("no binary for Arm v7 with VFP was built")
-        for model in (build.TARGETS[V5], build.TARGETS[V7]):
-            done = build.run(*model, build.binary(V7_HARD), "--version", check=False)
-            self.assertEqual(done.returncode, -signal.SIGILL, model)
+        done = build.run(*build.TARGETS[V5], build.binary(V7_HARD), "--version", check=False)
+        self.assertEqual(done.returncode, -signal.SIGILL)
+        program = self.folder / "vfp"
+        program.write_bytes(VFP)
+        program.chmod(0o755)
+        for target, status in ((V7_HARD, 0), (V7, -signal.SIGILL)):
+            self.assertEqual(build.run(*build.TARGETS[target], program, check=False).returncode, status, target)
 
 
 class Scripts(unittest.TestCase):

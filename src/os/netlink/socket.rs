@@ -137,7 +137,7 @@ impl Listener {
 
     fn of(groups: &[i32], program: &[libc::sock_filter]) -> io::Result<Listener> {
         let socket = Socket::open()?.socket;
-        if let Err(error) = sys::attach_filter(socket.as_fd(), program) {
+        if let Err(error) = sys::attach(socket.as_fd(), libc::SO_ATTACH_FILTER, program) {
             log::debug!("no filter for route changes: {error}");
         }
         sys::bind_netlink(socket.as_fd())?;
@@ -176,19 +176,15 @@ impl Listener {
 }
 
 fn load(at: u32) -> libc::sock_filter {
-    filter(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, at, 0, 0)
+    sys::bpf(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, at, 0, 0)
 }
 
 fn equal(value: u32, yes: u8, no: u8) -> libc::sock_filter {
-    filter(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, value, yes, no)
+    sys::bpf(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, value, yes, no)
 }
 
 fn give(octets: u32) -> libc::sock_filter {
-    filter(libc::BPF_RET | libc::BPF_K, octets, 0, 0)
-}
-
-fn filter(code: u32, k: u32, jt: u8, jf: u8) -> libc::sock_filter {
-    libc::sock_filter { code: u16::try_from(code).unwrap_or(0), jt, jf, k }
+    sys::bpf(libc::BPF_RET | libc::BPF_K, octets, 0, 0)
 }
 
 /// Where the low octet of the type stands in struct nlmsghdr: length u32, type u16, …

@@ -172,8 +172,8 @@ fn a_relay_without_tun_passes_on_and_answers_pings_but_takes_nothing_in() {
 #[test]
 fn drops_elsewhere_are_counted_here() {
     let mut plane = node(1, &[]);
-    plane.count("tun_write");
-    plane.count("unknown_spi");
-    plane.count("tun_write");
+    plane.count("tun_write", 1);
+    plane.count("unknown_spi", 1);
+    plane.count("tun_write", 1);
     assert_eq!(drops(&plane), [("unknown_spi", 1), ("tun_write", 2)]);
 }

@@ -94,6 +94,7 @@ fn snapshot(peers: Vec<Peer>) -> Snapshot {
         drops: Vec::new(),
         sas: Vec::new(),
         refused: Vec::new(),
+        half_open: 0,
         config: Config::default(),
     }
 }
@@ -143,6 +144,9 @@ laptop     waiting        -                  -       -     -      -      3d
 fn status_without_a_problem() {
     let mut snapshot = snapshot(vec![peer("laptop", State::Waiting, None, vec![])]);
     assert!(!has_problem(&snapshot));
+    // Strangers at the door are none.
+    snapshot.half_open = 16;
+    assert!(!has_problem(&snapshot) && status(&snapshot, 80).contains("31 Mbit/s out   16 half-open\n"));
     snapshot.peers[0].state = State::Up;
     assert!(!has_problem(&snapshot));
     for state in [State::NoData, State::Connecting, State::Down] {
