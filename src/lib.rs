@@ -30,5 +30,6 @@ pub mod prefix;
 #[cfg(test)]
 mod sim;
 pub mod status;
+pub mod steer;
 pub mod time;
 pub mod wire;

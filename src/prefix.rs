@@ -42,6 +42,11 @@ impl Prefix {
         self.from.prefix_len() > 0
     }
 
+    /// 0.0.0.0/1 and 2000::/3 are used as default routes, too: whatever is shorter than 8 bits counts as one.
+    pub fn is_default(&self) -> bool {
+        self.to.prefix_len() < 8
+    }
+
     pub fn is_ipv4(&self) -> bool {
         matches!(self.to, IpNet::V4(_))
     }

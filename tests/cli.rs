@@ -79,6 +79,7 @@ fn snapshot(state: State) -> Snapshot {
         }],
         neighbours: Vec::new(),
         routes: Vec::new(),
+        policies: Vec::new(),
         drops: Vec::new(),
         sas: Vec::new(),
         refused: Vec::new(),
@@ -355,6 +356,9 @@ fn path_explains_one_packet() {
         next_hop: next_hop.to_owned(),
         link: None,
         origin: None,
+        policy: None,
+        segments: Vec::new(),
+        overhead: None,
     };
     for (next_hop, code) in [("frankfurt", 0), ("local", 0), ("no route", 1), ("unreachable", 1)] {
         with_daemon(Answer::Path(report(next_hop)), |folder| {

@@ -120,6 +120,14 @@ fn every_field_arrives_in_the_plan() {
         "announce": ["192.168.88.0/24", {{ "to": "::/0", "from": "2001:db8:88::/48", "description": "uplink" }},
             {{ "kernel": 254, "prefixes": ["10.0.0.0/8"] }}],
         "locator": "fd66:0:0:3::/64",
+        "steer": [
+            {{ "name": "video", "from": "192.168.88.0/24", "to": "0.0.0.0/0", "protocol": "udp", "port": "443-500", "dscp": 46,
+              "via": ["frankfurt", "riga", "frankfurt", "fcbb:2::1"], "exit": "frankfurt", "srh": "full",
+              "if_unreachable": "route", "description": "s" }},
+            {{ "name": "not", "to": "10.9.0.0/16" }}
+        ],
+        "segment_sources": ["fc00:12::/64"],
+        "exit": true,
         "nodes": [
             {{ "name": "frankfurt", "public_key": "{}", "locator": "fd66:0:0:1::/64", "pin_port": true, "description": "f",
               "endpoints": ["203.0.113.7", "203.0.113.7:4501", "[2001:db8::7]", "[2001:db8::7]:4501", "VPN.example:500", "b.example"] }},
@@ -151,6 +159,22 @@ fn every_field_arrives_in_the_plan() {
     let announce: Vec<String> = plan.announce.iter().map(ToString::to_string).collect();
     assert_eq!(announce, ["192.168.88.0/24", "::/0 from 2001:db8:88::/48"]);
     assert_eq!(plan.locator, Some("fd66:0:0:3::/64".parse().unwrap()));
+    assert_eq!(plan.steering.sources, ["fc00:12::/64".parse().unwrap()]);
+    assert!(plan.steering.exit);
+    let [video, not] = plan.steering.policies.as_slice() else { panic!("{:?}", plan.steering) };
+    assert_eq!((video.name.as_str(), video.prefix.to_string().as_str()), ("video", "0.0.0.0/0 from 192.168.88.0/24"));
+    assert_eq!((video.protocol, video.ports.clone(), video.dscp), (Some(17), Some(443..=500), Some(46)));
+    assert!(!video.reduced && video.route_if_unreachable);
+    let path: Vec<(String, String)> = video.path.iter().map(|s| (s.name.clone(), s.sid.to_string())).collect();
+    let expected = [
+        ("frankfurt", "fd66:0:0:1::1"),
+        ("riga", "fd66:0:0:3::1"),
+        ("frankfurt", "fd66:0:0:1::1"),
+        ("fcbb:2::1", "fcbb:2::1"),
+        ("frankfurt", "fd66:0:0:1::14"),
+    ];
+    assert_eq!(path, expected.map(|(name, sid)| (name.to_owned(), sid.to_owned())));
+    assert!(not.path.is_empty() && not.reduced && !not.route_if_unreachable);
     let [frankfurt, legacy] = plan.peers.as_slice() else { panic!("{:?}", plan.peers) };
     assert_eq!(
         (frankfurt.name.as_str(), frankfurt.public_key, frankfurt.pin_port),
@@ -269,7 +293,7 @@ fn twenty_mistakes_are_reported_in_one_run() {
         "pq": "requird",
         "babel": {{ "hello_ms": 1 }},
         "kernel": {{ "table": 254 }},
-        "steer": [],
+        "steer": {{}},
         "log": "verbose""#,
         node("a", 2, ""),
         node("a", 3, ", \"colour\": 1"),
@@ -303,7 +327,7 @@ fn twenty_mistakes_are_reported_in_one_run() {
         "pq: \"requird\" is neither \"required\" nor \"preferred\"; did you mean \"required\"?",
         "babel.hello_ms: expected a whole number from 100 to 60000, found 1",
         "kernel.table: table 254 is the system's own; wattle empties its table: choose another",
-        "steer: steering by SRv6 is not in this version of wattle: remove this field",
+        "steer: expected a list, found an object",
         "log: log levels are off, error, warn, info, debug, trace; not \"verbose\"",
     ];
     assert!(expected.len() >= 20);
@@ -555,8 +579,8 @@ fn addresses_that_nobody_may_have() {
     assert_eq!(address("127.0.0.1/8"), "127.0.0.1 cannot be an address of a node: it is loopback");
     assert_eq!(address("10.0.0.1/33"), "\"10.0.0.1/33\": the length after / is a number from 0 to 32");
     let announce = |text: &str| error(&format!("\"announce\": [\"{text}\"]"));
-    assert_eq!(announce("ff00::/8"), "ff00::/8 cannot be announced: it is multicast");
-    assert_eq!(announce("fe80::/10"), "fe80::/10 cannot be announced: it is link-local");
+    assert_eq!(announce("ff00::/8"), "ff00::/8 cannot be routed: it is multicast");
+    assert_eq!(announce("fe80::/10"), "fe80::/10 cannot be routed: it is link-local");
     assert_eq!(announce("lan"), "\"lan\" is not a prefix such as \"192.168.88.0/24\" or \"2001:db8:88::/48\"");
     assert_eq!(announce("10.0.0.0/255.0.0.0"), "\"10.0.0.0/255.0.0.0\": the length after / is a number from 0 to 32");
     assert_eq!(error("\"locator\": \"fd66::/120\""), "a locator is /16 to /112, not /120");
@@ -708,7 +732,7 @@ fn wrong_types_and_other_values() {
         ("\"log\": \"wattle=\"", "log: log levels are off, error, warn, info, debug, trace; not \"\""),
         (
             "\"colour\": 1",
-            "colour: unknown field; known here: name, private_key, listen, tun, announce, locator, nodes, registry, proposals, esp, pq, babel, rekey, kernel, offload, control, log",
+            "colour: unknown field; known here: name, private_key, listen, tun, announce, locator, steer, segment_sources, exit, nodes, registry, proposals, esp, pq, babel, rekey, …",
         ),
     ] {
         assert_eq!(folder.error(fields), message);

@@ -58,10 +58,10 @@ fn no_field_is_described_that_does_not_exist() {
 fn examples_pass_the_check() {
     let folder = tempfile::tempdir().unwrap();
     let json = blocks("json");
-    let [full, smallest, registry, _broken] = json.as_slice() else { panic!("{} blocks", json.len()) };
+    let [full, smallest, steered, registry, _broken] = json.as_slice() else { panic!("{} blocks", json.len()) };
     fs::write(folder.path().join("registry.json"), registry).unwrap();
     // The keys whose public halves the examples show.
-    for (name, seed, text) in [("riga", 1, full), ("laptop", 3, smallest)] {
+    for (name, seed, text) in [("riga", 1, full), ("laptop", 3, smallest), ("riga", 1, steered)] {
         let key = folder.path().join(format!("{name}.key"));
         write_private(&key, &keyfile::private_pem(&PrivateKey::from_seed(&[seed; 32])));
         let path = folder.path().join("wattle.json");

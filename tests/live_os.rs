@@ -71,7 +71,7 @@ impl Drop for Namespace {
     }
 }
 
-const SETTINGS: Settings = Settings { table: 5270, mark: 0x5774, preference: 5270 };
+const SETTINGS: Settings = Settings { table: 5270, mark: 0x5774, preference: 5270, exit: false };
 
 fn net(text: &str) -> IpNet {
     text.parse().unwrap()

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use wattle::config::plan::{Babel, Endpoint, Host, Kernel, Peer, Plan, PostQuantum, Rekey, Suites, Tun};
+use wattle::config::plan::{Babel, Endpoint, Host, Kernel, Peer, Plan, PostQuantum, Rekey, Steering, Suites, Tun};
 use wattle::crypto::kex::Method;
 use wattle::crypto::sign::PrivateKey;
 use wattle::identity::Identity;
@@ -338,6 +338,7 @@ fn plan(number: usize, dials: bool, rekey: Rekey) -> Plan {
         tun: Some(Tun { name: "wattle0".into(), mtu: 1400, addresses: vec![IpAddr::V4(overlay(number)).into()] }),
         announce: Vec::new(),
         locator: None,
+        steering: Steering::default(),
         peers: vec![Peer {
             name: name(other),
             public_key: private_key(other).public(),

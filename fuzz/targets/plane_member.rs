@@ -16,8 +16,11 @@ use wattle::fib::{Fib, Target};
 use wattle::path::{LinkId, Path, SocketId};
 use wattle::plane::{Control, Egress, Plane};
 use wattle::prefix::Prefix;
+use wattle::steer::Domain;
+use wattle::steer::policy::{Conditions, Policy};
 use wattle::time::Time;
 use wattle::wire::ip::{Header, Sum};
+use wattle::wire::srv6;
 use wattle::wire::vnet::Vnet;
 
 use super::input::Input;
@@ -35,10 +38,15 @@ pub(crate) fn run(data: &[u8]) {
     plane.set_tun(settings & 4 == 0);
     let routes = [("10.1.0.0/16", None), ("fd01::/16", None), ("10.2.0.0/16", Some(2)), ("fd02::/16", Some(2))];
     let routes = routes.into_iter().chain([("10.3.0.0/16", Some(3)), ("fd03::/16", Some(3)), ("10.3.9.0/24", Some(9))]);
+    let sids = [("fd77:0:0:1::/64", None), ("fd77:0:0:2::/64", Some(2)), ("fd77:0:0:3::/64", Some(3))];
+    let routes = routes.chain(sids);
     plane.set_fib(Arc::new(Fib::new(routes.map(|(to, link)| {
         let target = link.map_or(Target::Local, |link| Target::Link(LinkId(link)));
         (Prefix::to(to.parse().expect("a prefix")), target)
     }))));
+    if settings & 8 != 0 {
+        steer(&mut plane, settings & 16 != 0);
+    }
     let mut members = Vec::new();
     for link in [2, 3] {
         let key = |direction: u8| Secret::new(vec![direction; cipher.keymat_len()]);
@@ -110,6 +118,26 @@ pub(crate) fn run(data: &[u8]) {
     }
 }
 
+/// Two paths, one of them back through ourselves; the first for some packets only.
+fn steer(plane: &mut Plane, exit: bool) {
+    let locator = |number: u16| srv6_locator(number).parse().expect("a locator");
+    let domain = Domain { locator: Some(locator(1)), locators: vec![locator(2), locator(3)], sources: Vec::new() };
+    let policy = |to: &str, ports, segments: [(u16, u16); 3]| Policy {
+        prefix: Prefix::to(to.parse().expect("a prefix")),
+        conditions: Conditions { protocol: None, ports, dscp: None },
+        segments: segments.map(|(node, function)| srv6::sid(locator(node), function)).to_vec(),
+        reduced: true,
+        route_if_unreachable: false,
+    };
+    let some = policy("10.2.0.0/16", Some(0..=0x7fff), [(2, 1), (3, 2), (3, 20)]);
+    let all = policy("fd03::/16", None, [(1, 1), (2, 1), (3, 20)]);
+    plane.set_steering(domain, vec![some, all], exit);
+}
+
+fn srv6_locator(number: u16) -> String {
+    format!("fd77:0:0:{number}::/64")
+}
+
 fn check(out: &mut Egress, length: usize, sent: &mut BTreeSet<[u8; 8]>) {
     let (mut datagrams, mut octets) = (0, 0);
     for train in &out.trains {
@@ -157,6 +185,12 @@ fn packet(input: &mut Input<'_>, how: u8) -> Vec<u8> {
             };
             address(sites & 3);
             address(sites >> 2 & 3);
+            // Between SIDs of the members: what is behind may be a segment list.
+            if flags & 0x40 != 0 {
+                let sid = |number: u8, function: u8| [0xfd, 0x77, 0, 0, 0, 0, 0, number, 0, 0, 0, 0, 0, 0, 0, function];
+                packet[8..24].copy_from_slice(&sid(2, 1));
+                packet[24..40].copy_from_slice(&sid((flags & 3).max(1), flags >> 2 & 0x0f | flags & 0x10));
+            }
             if flags & 0x81 == 0x81 {
                 packet[24..40].copy_from_slice(&[0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 6]);
             }

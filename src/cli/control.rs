@@ -80,6 +80,8 @@ fn done(asked: Answer) -> Exit {
     match asked {
         Answer::Done { fine: true, message } => answer(Exit::Fine, &message),
         Answer::Done { fine: false, message } | Answer::Error { message } => complain(Exit::Problem, &message),
-        Answer::Snapshot(_) | Answer::Path(_) => complain(Exit::Problem, "the daemon answered something else"),
+        Answer::Snapshot(_) | Answer::Path(_) | Answer::Trace(_) => {
+            complain(Exit::Problem, "the daemon answered something else")
+        }
     }
 }

@@ -15,6 +15,7 @@ mod control;
 mod keys;
 mod logging;
 mod run;
+mod steering;
 mod version;
 mod views;
 
@@ -55,6 +56,8 @@ enum Command {
     Routes(views::Routes),
     Neighbours(views::Neighbours),
     Path(views::Path),
+    Policies(steering::Policies),
+    Trace(steering::Trace),
     Drops(views::Drops),
     Sas(views::Sas),
     Rekey(control::Rekey),
@@ -91,6 +94,8 @@ fn dispatch(args: impl IntoIterator<Item = OsString>) -> Exit {
         Some(Command::Routes(view)) => view.run(),
         Some(Command::Neighbours(view)) => view.run(),
         Some(Command::Path(view)) => view.run(),
+        Some(Command::Policies(view)) => view.run(),
+        Some(Command::Trace(view)) => view.run(),
         Some(Command::Drops(view)) => view.run(),
         Some(Command::Sas(view)) => view.run(),
         Some(Command::Rekey(rekey)) => rekey.run(),

@@ -213,21 +213,21 @@ impl Path {
                 let exit = if text::is_lost(&report) { Exit::Problem } else { Exit::Fine };
                 if self.json { answer_json(exit, &report) } else { answer(exit, &text::path(&report, WIDTH)) }
             }
-            Ok(Answer::Snapshot(_) | Answer::Done { .. } | Answer::Error { .. }) => foreign(),
+            Ok(Answer::Snapshot(_) | Answer::Trace(_) | Answer::Done { .. } | Answer::Error { .. }) => foreign(),
             Err(exit) => exit,
         }
     }
 }
 
-fn with_snapshot(socket: PathBuf, show: impl FnOnce(Snapshot) -> Exit) -> Exit {
+pub(super) fn with_snapshot(socket: PathBuf, show: impl FnOnce(Snapshot) -> Exit) -> Exit {
     match ask(socket, Request::Snapshot) {
         Ok(Answer::Snapshot(snapshot)) => show(*snapshot),
-        Ok(Answer::Path(_) | Answer::Done { .. } | Answer::Error { .. }) => foreign(),
+        Ok(Answer::Path(_) | Answer::Trace(_) | Answer::Done { .. } | Answer::Error { .. }) => foreign(),
         Err(exit) => exit,
     }
 }
 
-fn ask(socket: PathBuf, request: Request) -> Result<Answer, Exit> {
+pub(super) fn ask(socket: PathBuf, request: Request) -> Result<Answer, Exit> {
     match client::ask(&socket, &request) {
         Err(error) => Err(complain(Exit::Unreachable, &error.to_string())),
         Ok(Answer::Error { message }) => Err(complain(Exit::Problem, &message)),
@@ -235,9 +235,9 @@ fn ask(socket: PathBuf, request: Request) -> Result<Answer, Exit> {
     }
 }
 
-fn foreign() -> Exit {
+pub(super) fn foreign() -> Exit {
     complain(Exit::Unreachable, "the daemon answered something else: is it of another version?")
 }
 
 /// Columns of the smallest screen that is common.
-const WIDTH: usize = 80;
+pub(super) const WIDTH: usize = 80;

@@ -19,6 +19,7 @@ use crate::prefix::Prefix;
 mod babel;
 mod nodes;
 mod prefixes;
+mod steer;
 pub mod suites;
 
 pub struct Input {
@@ -54,6 +55,15 @@ pub fn check(input: Input, report: &mut Report) -> Option<Plan> {
         }
     }
     let locator = file.locator.as_ref().and_then(|text| prefixes::locator(text, report));
+    if let Some(net) = locator
+        && let Some(own) = addresses
+            .iter()
+            .zip(tun.iter().flat_map(|tun| &tun.addresses))
+            .find(|(_, address)| matches!(address, IpNet::V6(address) if net.contains(&address.addr())))
+    {
+        let message = format!("{} lies in our locator {net}, whose addresses are SIDs: take another one", own.1.addr());
+        report.error(&own.0.place, message);
+    }
     let level = suites::Level::read(&file.suites, None, report);
     let own = nodes::Own {
         suites: &level,
@@ -66,6 +76,11 @@ pub fn check(input: Input, report: &mut Report) -> Option<Plan> {
         terms: babel::terms(&file.babel, &Terms::default(), report),
     };
     let peers = nodes::peers(file.nodes.as_deref().unwrap_or_default(), registry.as_deref(), &own, report);
+    let steering = steer::steering(
+        &file,
+        &steer::Known { name: own.name, locator, peers: &peers, mtu: tun.as_ref().map(|tun| tun.mtu) },
+        report,
+    );
     let suites = level.suites(None, hardware_aes);
     let hello = file.babel.hello_ms.as_ref();
     let babel = hello.map_or(Babel::default(), |at| Babel { hello_interval: babel::hello(at, report) });
@@ -100,6 +115,7 @@ pub fn check(input: Input, report: &mut Report) -> Option<Plan> {
         announce: announce.into_iter().map(|at| at.value).collect(),
         from_kernel,
         locator,
+        steering,
         peers,
         suites,
         rekey,

@@ -30,6 +30,9 @@ pub struct File {
     pub announce: Vec<At<PrefixText>>,
     pub from_kernel: Vec<FromKernel>,
     pub locator: Option<At<String>>,
+    pub steer: Vec<Policy>,
+    pub segment_sources: Vec<At<String>>,
+    pub exit: bool,
     pub nodes: Option<Vec<Node>>,
     pub registry: Option<At<String>>,
     pub babel: Terms,
@@ -84,6 +87,23 @@ pub struct Node {
     pub suites: SuitesText,
 }
 
+/// An entry of `steer`.
+#[derive(Debug)]
+pub struct Policy {
+    /// Of the whole object.
+    pub place: Place,
+    pub name: Option<At<String>>,
+    pub from: Option<At<String>>,
+    pub to: Option<At<String>>,
+    pub protocol: Option<At<String>>,
+    pub port: Option<At<String>>,
+    pub dscp: Option<At<u64>>,
+    pub via: Vec<At<String>>,
+    pub exit: Option<At<String>>,
+    pub srh: Option<At<String>>,
+    pub if_unreachable: Option<At<String>>,
+}
+
 /// `"192.168.88.0/24"`, or an object with a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PrefixText {
@@ -100,6 +120,7 @@ pub const FIELDS: &[(&str, &[&str])] = &[
     ("nodes[]", NODE),
     ("babel, nodes[].babel", TERMS),
     ("accept[], announce[], prefixes[]", RULE),
+    ("steer[]", STEER),
     ("rekey", REKEY),
     ("kernel", KERNEL),
     ("offload", OFFLOAD),
@@ -131,6 +152,9 @@ pub fn decode(root: &Value, file: &str, report: &mut Report) -> File {
             .map_or(Vec::new(), |list| list.value),
         from_kernel,
         locator: d.string(&top, "locator"),
+        steer: d.list(&top, "steer", Decoder::policy).map_or(Vec::new(), |list| list.value),
+        segment_sources: d.list(&top, "segment_sources", Decoder::text).map_or(Vec::new(), |list| list.value),
+        exit: d.boolean(&top, "exit").unwrap_or(false),
         nodes: d.nodes(&top),
         registry: d.string(&top, "registry"),
         babel: d.terms(&top),
@@ -210,6 +234,7 @@ impl Decoder<'_> {
                 let message = match *name {
                     "private_key" => "missing: the name of our key file (make one with: wattle keygen FILE)",
                     "public_key" => "missing: the node's key, as \"wattle pubkey FILE\" prints it there",
+                    "name" if known.contains(&"via") => "missing: \"wattle policies\" shows a policy by its name",
                     "name" => "missing: every node has a name, the same in all files",
                     _ => "missing",
                 };
@@ -222,9 +247,7 @@ impl Decoder<'_> {
 
     fn unknown(&mut self, place: &Place, key: &str, known: &[&'static str]) {
         let hint = did_you_mean(key, known.iter().copied());
-        let message = if key == "steer" {
-            "steering by SRv6 is not in this version of wattle: remove this field".to_owned()
-        } else if known == TERMS && matches!(key, "interfaces" | "key" | "keys" | "mac") {
+        let message = if known == TERMS && matches!(key, "interfaces" | "key" | "keys" | "mac") {
             let what = if key == "interfaces" { "Babel on other interfaces" } else { "Babel's MAC authentication" };
             format!("{what} is not in this version of wattle: remove this field")
         } else if hint.is_empty() {
@@ -348,6 +371,35 @@ impl Decoder<'_> {
         Some(At { value: Some(tun), place: object.place })
     }
 
+    fn policy(&mut self, value: &Value, place: Place) -> Option<Policy> {
+        let object = self.object(value, place, STEER, &["name"])?;
+        Some(Policy {
+            name: self.string(&object, "name"),
+            from: self.string(&object, "from"),
+            to: self.string(&object, "to"),
+            protocol: self.word_or_number(&object, "protocol"),
+            port: self.word_or_number(&object, "port"),
+            dscp: self.integer(&object, "dscp", 0..=63),
+            via: self.list(&object, "via", Self::text).map_or(Vec::new(), |list| list.value),
+            exit: self.string(&object, "exit"),
+            srh: self.string(&object, "srh"),
+            if_unreachable: self.string(&object, "if_unreachable"),
+            place: object.place,
+        })
+    }
+
+    /// `"tcp"` or `6`, `443` or `"443-500"`.
+    fn word_or_number(&mut self, parent: &Object<'_>, name: &str) -> Option<At<String>> {
+        let (value, place) = parent.field(name)?;
+        match &value.kind {
+            Kind::String(text) | Kind::Number(text) => Some(At { value: text.clone(), place }),
+            Kind::Null | Kind::Bool(_) | Kind::Array(_) | Kind::Object(_) => {
+                self.wrong(value, &place, "a number or a string");
+                None
+            }
+        }
+    }
+
     fn suites(&mut self, object: &Object<'_>) -> SuitesText {
         SuitesText {
             proposals: self.list(object, "proposals", Self::text),
@@ -385,6 +437,9 @@ const TOP: &[&str] = &[
     "tun",
     "announce",
     "locator",
+    "steer",
+    "segment_sources",
+    "exit",
     "nodes",
     "registry",
     "proposals",
@@ -419,6 +474,8 @@ const FROM_KERNEL: &[&str] = &["kernel", "prefixes", "description"];
 const TERMS: &[&str] =
     &["hello_ms", "rxcost", "rtt_cost", "rtt_min_ms", "rtt_max_ms", "accept", "announce", "description"];
 const RULE: &[&str] = &["to", "from", "ge", "le", "deny", "description"];
+const STEER: &[&str] =
+    &["name", "from", "to", "protocol", "port", "dscp", "via", "exit", "srh", "if_unreachable", "description"];
 const REKEY: &[&str] = &["child_s", "child_mb", "ike_s", "description"];
 const KERNEL: &[&str] = &["table", "mark", "rule", "description"];
 const OFFLOAD: &[&str] = &["tun", "udp_gso", "udp_gro", "description"];

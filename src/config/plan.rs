@@ -1,6 +1,7 @@
 //! What a checked configuration means: the only form of it that the core sees.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -30,6 +31,7 @@ pub struct Plan {
     pub announce: Vec<Prefix>,
     pub from_kernel: Vec<FromKernel>,
     pub locator: Option<Ipv6Net>,
+    pub steering: Steering,
     pub peers: Vec<Peer>,
     /// Of the node as a whole: what a peer has unless its entry says otherwise.
     pub suites: Suites,
@@ -67,6 +69,37 @@ pub struct Peer {
     pub local_id: Identity,
     /// What we offer to it and accept from it.
     pub suites: Suites,
+}
+
+/// Segment routing: our policies, and what we do for those of others.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Steering {
+    pub policies: Vec<Policy>,
+    /// Who may send to SIDs without being in a locator that we know.
+    pub sources: Vec<Ipv6Net>,
+    /// Paths that end here may leave through the system's default route.
+    pub exit: bool,
+}
+
+/// Which packets of the local network take which path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    pub name: String,
+    pub prefix: Prefix,
+    pub protocol: Option<u8>,
+    pub ports: Option<RangeInclusive<u16>>,
+    pub dscp: Option<u8>,
+    /// Waypoints and, last, the exit; empty: these packets are not steered.
+    pub path: Vec<Segment>,
+    pub reduced: bool,
+    pub route_if_unreachable: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// The node, or the SID as it was written.
+    pub name: String,
+    pub sid: Ipv6Addr,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -129,6 +129,12 @@ pub(super) async fn drive(
             let _ = command_out.try_send(());
             Answer::Done { fine, message }
         }
+        asked @ (Request::Trace { .. } | Request::TraceResult) => {
+            let answer = trace(&mut node.borrow_mut(), clock.now(), asked);
+            // Probes wait in the node.
+            let _ = command_out.try_send(());
+            answer
+        }
         Request::Rekey { peer, ike, children } => {
             let done = node.borrow_mut().rekey(clock.now(), &peer, ike, children);
             let _ = command_out.try_send(());
@@ -523,10 +529,28 @@ fn count(packets: impl Iterator) -> u32 {
     u32::try_from(packets.count()).unwrap_or(u32::MAX)
 }
 
+/// Starts a trace, or says what has come of it so far.
+fn trace(node: &mut Node, now: Time, request: Request) -> Answer {
+    if let Request::Trace { to, from } = request {
+        let (Ok(to), Ok(from)) = (to.parse(), from.as_deref().map(str::parse).transpose()) else {
+            return Answer::Error { message: "not an address".to_owned() };
+        };
+        if let Err(message) = node.start_trace(now, to, from) {
+            return Answer::Error { message };
+        }
+    }
+    match node.trace_result(now) {
+        Some(report) => Answer::Trace(report),
+        None => Answer::Error { message: "another trace has taken the place of this one".to_owned() },
+    }
+}
+
 fn answer(node: &Node, now: Time, request: &Request) -> Answer {
     match request {
         Request::Health => health(node, now),
-        Request::Reload | Request::Rekey { .. } => Answer::Error { message: "not by this way".to_owned() },
+        Request::Reload | Request::Rekey { .. } | Request::Trace { .. } | Request::TraceResult => {
+            Answer::Error { message: "not by this way".to_owned() }
+        }
         Request::Snapshot => Answer::Snapshot(Box::new(node.snapshot(now))),
         Request::Path { to, from } => {
             let source = from.as_deref().map(str::parse).transpose();

@@ -95,7 +95,12 @@ impl Default for Options {
 }
 
 fn settings(plan: &Plan) -> Settings {
-    Settings { table: plan.kernel.table, mark: plan.kernel.mark, preference: plan.kernel.rule }
+    Settings {
+        table: plan.kernel.table,
+        mark: plan.kernel.mark,
+        preference: plan.kernel.rule,
+        exit: plan.steering.exit,
+    }
 }
 
 fn install(plan: &Plan, tun: &Tun) -> Result<Kernel, StartError> {

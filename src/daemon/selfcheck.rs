@@ -33,16 +33,27 @@ pub(super) fn system(plan: &Plan, tun: Option<&Tun>, udp: &Udp) {
             "receive buffer of {kib} KiB, a burst more is lost: raise net.core.rmem_max (RouterOS 7.24: privileged=yes)"
         );
     }
+    if let Some(tun) = tun.filter(|_| plan.steering.exit) {
+        exit(tun.name());
+    }
     // Nobody else sets up a container's namespace.
     if is_init() {
         host::keep_router_advertisements();
     }
     for (ipv6, family) in [(false, "IPv4"), (true, "IPv6")] {
         let announced = plan.announce.iter().any(|prefix| prefix.is_ipv4() != ipv6);
-        if tun.is_some() && announced && !host::forwards(ipv6) {
+        if tun.is_some() && (announced || plan.steering.exit) && !host::forwards(ipv6) {
             forwarding(ipv6, family);
         }
     }
+}
+
+/// Said, not done: images have no nft, and on routers the firewall's manager owns the rules (docs/steering.md).
+fn exit(device: &str) {
+    log::info!(
+        "exit: nft 'add table ip wattle; add chain ip wattle nat {{ type nat hook postrouting priority 100; }}'"
+    );
+    log::info!("exit: nft 'add rule ip wattle nat iifname \"{device}\" oifname != \"{device}\" masquerade'");
 }
 
 fn is_init() -> bool {

@@ -95,12 +95,11 @@ fn search<B: Bits>(table: &Table<B>, to: B, from: B) -> Option<(Prefix, Target)>
 }
 
 fn covers<B: Bits>(table: &Table<B>, to: B) -> bool {
-    table.matches(to).next().is_some_and(|(length, sources)| {
-        length >= SHORTEST_NOT_DEFAULT && sources.values().any(|(_, target)| matches!(target, Target::Link(_)))
+    table.matches(to).next().is_some_and(|(_, sources)| {
+        let specific = |(prefix, target): &(Prefix, Target)| !prefix.is_default() && matches!(target, Target::Link(_));
+        sources.values().any(specific)
     })
 }
-
-const SHORTEST_NOT_DEFAULT: u8 = 8;
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,5 @@
-//! What this node originates: its own addresses, the prefixes behind it, and the kernel routes that it was told to follow.
+//! What this node originates: its own addresses and SIDs, the prefixes behind it, and the kernel routes that it was told to
+//! follow.
 
 use std::collections::BTreeSet;
 
@@ -27,8 +28,13 @@ impl Node {
             self.plan.from_kernel.iter().any(|follow| follow.table == *table && follow.filter.permits(prefix))
         };
         let followed = self.foreign_routes.iter().filter(wanted).map(|(_, prefix)| *prefix);
-        let prefixes: BTreeSet<Prefix> =
-            addresses.map(Prefix::host).chain(self.plan.announce.iter().copied()).chain(followed).collect();
+        let locator = self.plan.locator.map(|net| Prefix::to(net.into()));
+        let prefixes: BTreeSet<Prefix> = addresses
+            .map(Prefix::host)
+            .chain(self.plan.announce.iter().copied())
+            .chain(locator)
+            .chain(followed)
+            .collect();
         self.babel.announce(now, prefixes.into_iter().collect());
     }
 }

@@ -5,8 +5,9 @@
 //! 2. Then drain: [`Node::egress`] (send the trains, write the inner packets, clear it) and [`Node::poll_output`] until `None`.
 //! 3. Sleep until [`Node::poll_timeout`], or an input; call [`Node::handle_timeout`] when the time has come.
 //!
-//! Rooms: `dial` (when a peer is tried), `link` (one tunnel), `sessions` (what IKE reports), `moves` (addresses that change), `upkeep` (timers of links),
-//! `tables` (Fib and kernel routes), `announce` (what we originate), `snapshot` (what a person sees), `reload` (a new plan), `ident` (derived names).
+//! Rooms: `dial` (when a peer is tried), `link` (one tunnel), `sessions` (what IKE reports), `moves` (addresses that change),
+//! `upkeep` (timers of links), `tables` (Fib and kernel routes), `announce` (what we originate), `snapshot` (what a person
+//! sees), `reload` (a new plan), `steering` and `trace` (segment routing), `ident` (derived names).
 
 mod announce;
 mod dial;
@@ -19,7 +20,9 @@ mod reload;
 mod sas;
 mod sessions;
 mod snapshot;
+mod steering;
 mod tables;
+mod trace;
 mod upkeep;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -46,6 +49,7 @@ use reload::Applied;
 pub use reload::Reloaded;
 use sessions::Refusals;
 use snapshot::Rate;
+use trace::Trace;
 
 /// Something only the daemon can do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,6 +106,7 @@ pub struct Node {
     /// No further port could be opened, and that was said.
     short_of_ports: bool,
     tables_built: u64,
+    trace: Option<Trace>,
 }
 
 /// A new port that the daemon does not report is given up after this.
@@ -164,9 +169,11 @@ impl Node {
             past_octets: (0, 0),
             short_of_ports: false,
             tables_built: 0,
+            trace: None,
             plan,
         };
         node.announce(now);
+        node.apply_steering();
         node.add_dialled_links(now);
         node.settle(now);
         node
@@ -329,6 +336,7 @@ impl Node {
             }
             Control::Moved { link, path } => self.move_link(link, path),
             Control::Worn { link } => self.worn(now, link),
+            Control::Message { from, message } => self.hear(now, from, &message),
         }
     }
 
@@ -373,6 +381,12 @@ impl Node {
     #[cfg(test)]
     pub(crate) fn table_generation(&self) -> u64 {
         self.tables_built
+    }
+
+    /// Our SIDs that packets have come to since the last call.
+    #[cfg(test)]
+    pub(crate) fn take_visited(&mut self) -> Vec<(Time, Ipv6Addr)> {
+        std::mem::take(&mut self.plane.visited)
     }
 
     /// As if so many packets had been sent on every link.

@@ -22,6 +22,8 @@ pub struct Reloaded {
     pub removed: usize,
     pub changed: usize,
     pub announce: bool,
+    /// Policies, locators, or who may use them.
+    pub steering: bool,
     /// Fields of the file that differ and take effect at the next start only.
     pub needs_restart: Vec<&'static str>,
 }
@@ -51,6 +53,9 @@ impl std::fmt::Display for Reloaded {
             if self.announce {
                 f.write_str("; announcements changed")?;
             }
+            if self.steering {
+                f.write_str("; steering changed")?;
+            }
         }
         if !self.needs_restart.is_empty() {
             write!(f, "; needs a restart: {}", self.needs_restart.join(", "))?;
@@ -64,18 +69,27 @@ impl Node {
     pub fn reload(&mut self, now: Time, plan: Plan) -> Reloaded {
         let mut done = Reloaded { needs_restart: self.needs_restart(&plan), ..Reloaded::default() };
         self.change_peers(now, &plan.peers, &mut done);
-        if self.plan.announce != plan.announce || self.plan.from_kernel != plan.from_kernel {
+        let locator_changed = self.plan.locator != plan.locator;
+        if self.plan.announce != plan.announce || self.plan.from_kernel != plan.from_kernel || locator_changed {
             self.plan.announce = plan.announce;
             self.plan.from_kernel = plan.from_kernel;
+            self.plan.locator = plan.locator;
+            done.steering |= locator_changed;
             self.announce(now);
             done.announce = true;
         }
+        let locators = |peers: &[Peer]| peers.iter().filter_map(|peer| peer.locator).collect::<Vec<_>>();
+        done.steering |= self.plan.steering != plan.steering || locators(&self.plan.peers) != locators(&plan.peers);
+        self.plan.steering = plan.steering;
         if self.plan.suites != plan.suites {
             self.plan.suites = plan.suites.clone();
             self.ike.set_suites(plan.suites);
         }
-        self.plan.locator = plan.locator;
         self.plan.peers = plan.peers;
+        if done.steering {
+            self.apply_steering();
+            self.rebuild_tables();
+        }
         self.applied = Applied { at: now, problem: None, needs_restart: done.needs_restart.clone() };
         self.run_links(now);
         self.settle(now);
@@ -97,6 +111,7 @@ impl Node {
             ("rekey", old.rekey != new.rekey),
             ("babel", old.babel != new.babel),
             ("kernel", old.kernel != new.kernel),
+            ("exit", old.steering.exit != new.steering.exit),
             ("offload", old.offload != new.offload),
             ("control", old.control != new.control),
             ("log", old.log != new.log),

@@ -80,6 +80,7 @@ impl Node {
             peers: self.peer_models(now),
             neighbours: neighbours.iter().map(|neighbour| self.neighbour_model(now, neighbour)).collect(),
             routes: self.babel.routes().map(|route| self.route_model(&route, &names)).collect(),
+            policies: self.policy_models(now),
             drops,
             half_open: self.ike.half_open(None),
             sas: self.sa_models(now),
@@ -104,10 +105,18 @@ impl Node {
 
     /// What would happen to a packet. Without a source, the one the kernel would choose: our first address of the family.
     pub fn explain(&self, now: Time, destination: IpAddr, source: Option<IpAddr>) -> model::PathReport {
-        let addresses = self.plan.tun.iter().flat_map(|tun| &tun.addresses).map(ipnet::IpNet::addr);
-        let source = source.or_else(|| addresses.into_iter().find(|own| own.is_ipv4() == destination.is_ipv4()));
-        let unspecified = if destination.is_ipv4() { IpAddr::from([0u8; 4]) } else { IpAddr::from([0u8; 16]) };
-        let matched = self.plane.fib().lookup(destination, source.unwrap_or(unspecified)).map(|(prefix, _)| prefix);
+        let sender = self.source_for(destination, source);
+        let source = Some(sender).filter(|sender| !sender.is_unspecified());
+        let (policy, dropped) = match self.policy_of(destination, sender) {
+            Some((policy, reachable)) => (Some(policy), !reachable),
+            None => (None, false),
+        };
+        // A steered packet goes where its first segment is.
+        let (towards, sender) = match policy.and_then(|policy| policy.path.first()).zip(self.plane.domain().source()) {
+            Some((first, source)) => (first.sid.into(), source.into()),
+            None => (destination, sender),
+        };
+        let matched = self.plane.fib().lookup(towards, sender).map(|(prefix, _)| prefix);
         let route = matched.and_then(|prefix| self.babel.selected().find(|route| route.prefix == prefix));
         let names = self.names();
         let link = route.as_ref().and_then(|route| link_of(route.next_hop)).and_then(|id| self.links.get(&id));
@@ -117,10 +126,25 @@ impl Node {
             from: source.map(|source| source.to_string()),
             route: matched.as_ref().map(Prefix::to_string),
             metric: route.as_ref().map(|route| route.metric),
-            next_hop: route.as_ref().map_or_else(|| "no route".to_owned(), |route| self.via(route.next_hop)),
+            next_hop: match &route {
+                _ if dropped => "unreachable".to_owned(),
+                None => "no route".to_owned(),
+                Some(route) => self.via(route.next_hop),
+            },
             link: link.map(|link| self.link_model(now, link)),
             origin: route.as_ref().map(|route| origin(&names, route.router_id)),
+            policy: policy.map(|policy| policy.name.clone()),
+            segments: policy.map_or(Vec::new(), |policy| self.segment_models(policy)),
+            overhead: policy.map(|policy| self.overhead(policy)),
         }
+    }
+
+    /// The source that the kernel would choose, unless one is given; the unspecified address if we have none.
+    pub(super) fn source_for(&self, destination: IpAddr, source: Option<IpAddr>) -> IpAddr {
+        let mut addresses = self.plan.tun.iter().flat_map(|tun| &tun.addresses).map(ipnet::IpNet::addr);
+        let unspecified = if destination.is_ipv4() { IpAddr::from([0u8; 4]) } else { IpAddr::from([0u8; 16]) };
+        let own = addresses.find(|own| own.is_ipv4() == destination.is_ipv4());
+        source.or(own).unwrap_or(unspecified)
     }
 
     /// Which route a packet takes, for the simulation's invariants.
@@ -299,7 +323,7 @@ impl Node {
         }
     }
 
-    fn link_peer(&self, link: LinkId) -> String {
+    pub(super) fn link_peer(&self, link: LinkId) -> String {
         self.links.get(&link).map_or_else(|| "-".to_owned(), |link| self.peer(link.peer).name.clone())
     }
 

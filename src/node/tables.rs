@@ -29,6 +29,9 @@ impl Node {
         }
         self.tables_built = self.tables_built.wrapping_add(1);
         self.plane.set_fib(Arc::new(Fib::new(entries)));
+        if self.plan.tun.is_some() {
+            kernel.extend(self.policy_prefixes());
+        }
         self.change_kernel(kernel);
     }
 

@@ -27,6 +27,8 @@ pub struct Settings {
     pub table: u32,
     pub mark: u32,
     pub preference: u32,
+    /// What comes out of our device may leave by main's default route, whatever default route the mesh has.
+    pub exit: bool,
 }
 
 pub struct Kernel {
@@ -282,7 +284,8 @@ impl Kernel {
         }
         for event in self.socket.dump(netlink::dump_rules(ipv6))? {
             if let Event::Rule { rule, gone: false } = event
-                && (self.is_our_table(rule.table) || rule == self.main_rule(ipv6))
+                && (self.is_our_table(rule.table)
+                    || rule.table == RT_TABLE_MAIN && rule.preference == self.settings.preference)
             {
                 rules.insert(rule);
             }
@@ -292,6 +295,7 @@ impl Kernel {
 
     fn rules(&self, ipv6: bool) -> Vec<Rule> {
         let mut rules = vec![self.main_rule(ipv6), self.table_rule(ipv6)];
+        rules.extend(self.exit_rule(ipv6));
         let sources = self.sources.iter().filter(|(source, _)| matches!(source, IpNet::V6(_)) == ipv6);
         rules.extend(sources.map(|(&source, &number)| self.source_rule(source, number)));
         rules
@@ -299,13 +303,38 @@ impl Kernel {
 
     fn main_rule(&self, ipv6: bool) -> Rule {
         let preference = self.settings.preference;
-        Rule { ipv6, preference, from: None, mark: None, invert: false, table: RT_TABLE_MAIN, no_default: true }
+        Rule {
+            ipv6,
+            preference,
+            from: None,
+            mark: None,
+            invert: false,
+            table: RT_TABLE_MAIN,
+            iif: None,
+            no_default: true,
+        }
+    }
+
+    fn exit_rule(&self, ipv6: bool) -> Option<Rule> {
+        let link = self.link.as_ref().filter(|_| self.settings.exit)?;
+        let mut name = [0; 16];
+        name.get_mut(..link.name.len())?.copy_from_slice(link.name.as_bytes());
+        Some(Rule { iif: Some(name), no_default: false, ..self.main_rule(ipv6) })
     }
 
     fn table_rule(&self, ipv6: bool) -> Rule {
         let mark = Some((self.settings.mark, u32::MAX));
         let preference = self.settings.preference.saturating_add(1);
-        Rule { ipv6, preference, from: None, mark, invert: true, table: self.settings.table, no_default: false }
+        Rule {
+            ipv6,
+            preference,
+            from: None,
+            mark,
+            invert: true,
+            table: self.settings.table,
+            iif: None,
+            no_default: false,
+        }
     }
 
     fn source_rule(&self, source: IpNet, number: u32) -> Rule {

@@ -72,6 +72,24 @@ reasons! {
     TooBig = "too_big",
     /// TTL or hop limit spent.
     HopLimit = "hop_limit",
+    /// To a SID, and neither from a node of the mesh nor from one of `segment_sources`.
+    SidFromOutside = "sid_from_outside",
+    /// A local host sent a segment list of its own.
+    SrhFromOutside = "srh_from_outside",
+    /// In our locator, but no SID.
+    UnknownSid = "unknown_sid",
+    /// A segment list that contradicts itself.
+    BadSegmentList = "bad_segment_list",
+    /// A longer segment list than we follow.
+    TooManySegments = "too_many_segments",
+    /// Segments are left at a SID that decapsulates.
+    SegmentsLeft = "segments_left",
+    /// To a SID, and what is inside is not for it.
+    SidUpperLayer = "sid_upper_layer",
+    /// Encapsulated for us several times over.
+    NestedTooDeep = "nested_too_deep",
+    /// The packet's policy has a waypoint or exit without a route.
+    PolicyUnreachable = "policy_unreachable",
 }
 
 /// The counters, the plane's and those of others.

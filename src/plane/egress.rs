@@ -22,6 +22,8 @@ pub enum Control {
     Babel { link: LinkId, from: std::net::Ipv6Addr, to: std::net::Ipv6Addr, payload: Vec<u8> },
     /// The newest authenticated packet of this link came from another address.
     Moved { link: LinkId, path: Path },
+    /// An ICMPv6 message to our End SID from `from`, while the plane is told to listen.
+    Message { from: std::net::Ipv6Addr, message: Vec<u8> },
     /// The outbound SA has used half of its sequence numbers: time for a new one. Said once for each SA.
     Worn { link: LinkId },
 }

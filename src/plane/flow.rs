@@ -1,11 +1,14 @@
-//! The flow cache: the last decision for an address pair, valid while the forwarding table stays the same.
+//! The flow cache: the last decision for an address pair, route and steering, valid while table and policies stay the same.
 //!
 //! Each pair has one place; another pair with the same place evicts it. A peer that aims at one place costs lookups, nothing
 //! more.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use crate::fib::{Fib, Target};
+use crate::steer::Domain;
+use crate::steer::policy::{Policies, Verdict};
 
 pub(super) struct FlowCache {
     /// Of the table; entries of an older one do not count.
@@ -18,7 +21,35 @@ struct Flow {
     generation: u32,
     destination: IpAddr,
     source: IpAddr,
-    target: Option<Target>,
+    decision: Decision,
+}
+
+/// What is known of a packet by its addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Decision {
+    pub(super) target: Option<Target>,
+    /// The route is a default route.
+    pub(super) by_default: bool,
+    pub(super) verdict: Verdict,
+}
+
+/// What decisions are made from.
+#[derive(Default)]
+pub(super) struct Tables {
+    pub(super) fib: Arc<Fib>,
+    pub(super) domain: Domain,
+    pub(super) policies: Policies,
+}
+
+impl Tables {
+    fn decide(&self, destination: IpAddr, source: IpAddr) -> Decision {
+        let found = self.fib.lookup(destination, source);
+        Decision {
+            target: found.map(|(_, target)| target),
+            by_default: found.is_some_and(|(prefix, _)| prefix.is_default()),
+            verdict: self.policies.verdict(&self.domain, destination, source),
+        }
+    }
 }
 
 impl FlowCache {
@@ -31,18 +62,18 @@ impl FlowCache {
         }
     }
 
-    pub(super) fn lookup(&mut self, fib: &Fib, destination: IpAddr, source: IpAddr) -> Option<Target> {
+    pub(super) fn lookup(&mut self, tables: &Tables, destination: IpAddr, source: IpAddr) -> Decision {
         let place = &mut self.flows[place(destination, source)];
         if let Some(flow) = place
             && flow.generation == self.generation
             && flow.destination == destination
             && flow.source == source
         {
-            return flow.target;
+            return flow.decision;
         }
-        let target = fib.lookup(destination, source).map(|(_, target)| target);
-        *place = Some(Flow { generation: self.generation, destination, source, target });
-        target
+        let decision = tables.decide(destination, source);
+        *place = Some(Flow { generation: self.generation, destination, source, decision });
+        decision
     }
 }
 
@@ -78,8 +109,12 @@ mod tests {
     use crate::path::LinkId;
     use crate::prefix::Prefix;
 
-    fn table(link: u32) -> Fib {
-        Fib::new(["0.0.0.0/0", "::/0"].map(|to| (Prefix::to(to.parse().unwrap()), Target::Link(LinkId(link)))))
+    fn tables(routes: impl IntoIterator<Item = (Prefix, Target)>) -> Tables {
+        Tables { fib: Arc::new(Fib::new(routes)), ..Tables::default() }
+    }
+
+    fn table(link: u32) -> Tables {
+        tables(["0.0.0.0/0", "::/0"].map(|to| (Prefix::to(to.parse().unwrap()), Target::Link(LinkId(link)))))
     }
 
     #[test]
@@ -91,30 +126,30 @@ mod tests {
             .collect();
         for _ in 0..2 {
             for &(to, from) in &pairs {
-                assert_eq!(cache.lookup(&old, to, from), Some(Target::Link(LinkId(1))));
+                assert_eq!(cache.lookup(&old, to, from).target, Some(Target::Link(LinkId(1))));
             }
         }
         cache.invalidate();
         for &(to, from) in &pairs {
-            assert_eq!(cache.lookup(&new, to, from), Some(Target::Link(LinkId(2))));
+            assert_eq!(cache.lookup(&new, to, from).target, Some(Target::Link(LinkId(2))));
         }
         let mixed = (pairs[0].0, IpAddr::from([0; 16]));
-        assert_eq!(cache.lookup(&new, mixed.0, mixed.1), None);
-        assert_eq!(cache.lookup(&new, mixed.0, mixed.1), None, "having no route is remembered, too");
+        assert_eq!(cache.lookup(&new, mixed.0, mixed.1).target, None);
+        assert_eq!(cache.lookup(&new, mixed.0, mixed.1).target, None, "having no route is remembered, too");
     }
 
     #[test]
     fn a_hit_does_not_ask_the_table() {
         let mut cache = FlowCache::default();
         let (to, from) = (IpAddr::from([192, 0, 2, 1]), IpAddr::from([192, 0, 2, 2]));
-        assert_eq!(cache.lookup(&table(1), to, from), Some(Target::Link(LinkId(1))));
-        assert_eq!(cache.lookup(&table(2), to, from), Some(Target::Link(LinkId(1))));
+        assert_eq!(cache.lookup(&table(1), to, from).target, Some(Target::Link(LinkId(1))));
+        assert_eq!(cache.lookup(&table(2), to, from).target, Some(Target::Link(LinkId(1))));
     }
 
     /// Two pairs with the same place that differ in one address only.
     #[test]
     fn both_addresses_count() {
-        let fib = |target| Fib::new([(Prefix::to("0.0.0.0/0".parse().unwrap()), target)]);
+        let fib = |target| tables([(Prefix::to("0.0.0.0/0".parse().unwrap()), target)]);
         let host = |i: u32| IpAddr::V4((0x0a00_0000 + i).into());
         let one = host(0);
         let same_place = |pair: fn(IpAddr, IpAddr) -> (IpAddr, IpAddr)| {
@@ -123,8 +158,8 @@ mod tests {
         };
         for (to, from) in [same_place(|fixed, free| (fixed, free)), same_place(|fixed, free| (free, fixed))] {
             let mut cache = FlowCache::default();
-            assert_eq!(cache.lookup(&fib(Target::Local), one, one), Some(Target::Local));
-            assert_eq!(cache.lookup(&fib(Target::Unreachable), to, from), Some(Target::Unreachable));
+            assert_eq!(cache.lookup(&fib(Target::Local), one, one).target, Some(Target::Local));
+            assert_eq!(cache.lookup(&fib(Target::Unreachable), to, from).target, Some(Target::Unreachable));
         }
     }
 

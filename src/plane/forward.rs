@@ -67,17 +67,34 @@ impl Plane {
         fragment::cut(packet, mtu, &mut self.scratch, |piece| link.seal(now, id, header, piece, out))
     }
 
-    /// Tells the sender of a packet why it was dropped, where there is a word for it and the limit allows.
+    /// Tells the sender of a packet why it was dropped, where there is a word for it and the limit allows. `mtu` octets would
+    /// have passed.
+    #[expect(clippy::too_many_arguments, reason = "a packet, what became of it, and where that goes")]
     pub(super) fn report(
         &mut self,
         now: Time,
         reason: DropReason,
+        mtu: u16,
         origin: Origin,
         header: &Header,
         packet: &[u8],
         out: &mut Egress,
     ) {
-        let Some(problem) = self.problem(reason) else { return };
+        if let Some(problem) = problem(reason, mtu) {
+            self.tell(now, problem, origin, header, packet, out);
+        }
+    }
+
+    /// The ICMP error itself.
+    pub(super) fn tell(
+        &mut self,
+        now: Time,
+        problem: Problem,
+        origin: Origin,
+        header: &Header,
+        packet: &[u8],
+        out: &mut Egress,
+    ) {
         let Some(address) = self.address_like(header.source) else { return };
         if !icmp::may_report(header, packet) || !self.limit.allows(now, header.source) {
             return;
@@ -98,7 +115,10 @@ impl Plane {
 
     fn try_originate(&mut self, now: Time, packet: &[u8], out: &mut Egress) -> Result<(), DropReason> {
         let header = Header::parse(packet)?;
-        match self.flows.lookup(&self.fib, header.destination, header.source) {
+        match self.decide(header.destination, header.source).target {
+            Some(Target::Local) if self.is_our_sid(header.destination) => {
+                self.endpoint(now, Origin::Mesh, header, &mut packet.to_vec(), out)
+            }
             Some(Target::Local) if self.has_tun => {
                 out.push_inner(packet);
                 Ok(())
@@ -110,25 +130,30 @@ impl Plane {
         }
     }
 
-    /// Our best address of the family of `like`.
+    /// Our best address of the family of `like`: for a SID our own one, which its node believes.
     fn address_like(&self, like: IpAddr) -> Option<IpAddr> {
-        let ours = self.addresses.iter().copied().find(|address| address.is_ipv4() == like.is_ipv4());
-        ours.or_else(|| like.is_ipv4().then_some(IpAddr::V4(DUMMY4)))
-    }
-
-    fn problem(&self, reason: DropReason) -> Option<Problem> {
-        #[expect(clippy::wildcard_enum_match_arm, reason = "every other drop is silent")]
-        match reason {
-            DropReason::NoRoute => Some(Problem::NoRoute),
-            DropReason::TooBig => Some(Problem::TooBig { mtu: self.mtu }),
-            DropReason::HopLimit => Some(Problem::TimeExceeded),
-            DropReason::Unreachable
-            | DropReason::NoSa
-            | DropReason::SaWornOut
-            | DropReason::LocalLoop
-            | DropReason::NoTun => Some(Problem::Unreachable),
-            _ => None,
+        let sid = self.tables.domain.source().map(IpAddr::V6).filter(|_| like.is_ipv6());
+        if self.tables.domain.is_member(like) && sid.is_some() {
+            return sid;
         }
+        let ours = self.addresses.iter().copied().find(|address| address.is_ipv4() == like.is_ipv4());
+        ours.or(sid).or_else(|| like.is_ipv4().then_some(IpAddr::V4(DUMMY4)))
+    }
+}
+
+fn problem(reason: DropReason, mtu: u16) -> Option<Problem> {
+    #[expect(clippy::wildcard_enum_match_arm, reason = "every other drop is silent")]
+    match reason {
+        DropReason::NoRoute | DropReason::UnknownSid => Some(Problem::NoRoute),
+        DropReason::TooBig => Some(Problem::TooBig { mtu }),
+        DropReason::HopLimit => Some(Problem::TimeExceeded),
+        DropReason::Unreachable
+        | DropReason::NoSa
+        | DropReason::SaWornOut
+        | DropReason::LocalLoop
+        | DropReason::PolicyUnreachable
+        | DropReason::NoTun => Some(Problem::Unreachable),
+        _ => None,
     }
 }
 

@@ -9,6 +9,7 @@ use crate::esp::replay::Replay;
 use crate::esp::{Refusal, inn::Content};
 use crate::fib::Target;
 use crate::path::{LinkId, Path};
+use crate::steer::policy::Verdict;
 use crate::time::Time;
 use crate::wire::ip::{self, Header};
 use crate::wire::{esp, icmp};
@@ -27,7 +28,7 @@ impl Plane {
         let link = self.links.get_mut(&id).ok_or(DropReason::UnknownSpi)?;
         // Before the ICV, for it changes nothing: a copy that went through the mesh must not use up the number of the
         // original, nor move the peer to an address that needs the peer to be reached.
-        if path.remote.ip() != link.path.remote.ip() && self.fib.is_in_mesh(path.remote.ip()) {
+        if path.remote.ip() != link.path.remote.ip() && self.tables.fib.is_in_mesh(path.remote.ip()) {
             return Err(DropReason::UnderlayInMesh);
         }
         let opened = sa.open(datagram)?;
@@ -64,18 +65,40 @@ impl Plane {
         match scope(&header)? {
             Scope::OnLink => self.receive_on_link(now, id, &header, packet, out),
             Scope::Routed => {
-                mss::clamp(&header, packet, self.mtu);
-                let forwarded = self.forward(now, &header, packet, out);
+                let decision = self.decide(header.destination, header.source);
+                if decision.verdict == Verdict::OurSid {
+                    return self.endpoint(now, Origin::Mesh, header, packet, out);
+                }
+                self.clamp(now, &header, packet);
+                let forwarded = self.forward(now, decision.target, &header, packet, out);
                 if let Err(reason) = forwarded {
-                    self.report(now, reason, Origin::Mesh, &header, packet, out);
+                    self.report(now, reason, self.mtu, Origin::Mesh, &header, packet, out);
                 }
                 forwarded
             }
         }
     }
 
-    fn forward(&mut self, now: Time, header: &Header, packet: &mut [u8], out: &mut Egress) -> Result<(), DropReason> {
-        match self.flows.lookup(&self.fib, header.destination, header.source) {
+    /// Lowers the MSS of a SYN to what tunnels carry, and policies on the way back.
+    pub(super) fn clamp(&self, now: Time, header: &Header, packet: &mut [u8]) {
+        let policies = &self.tables.policies;
+        let mtu = if policies.is_empty() || !mss::is_syn(header, packet) {
+            self.mtu
+        } else {
+            policies.narrowest(now, self.mtu, header.source, header.destination)
+        };
+        mss::clamp(header, packet, mtu);
+    }
+
+    pub(super) fn forward(
+        &mut self,
+        now: Time,
+        target: Option<Target>,
+        header: &Header,
+        packet: &mut [u8],
+        out: &mut Egress,
+    ) -> Result<(), DropReason> {
+        match target {
             // The kernel believes what the device says about our own addresses (our ICMP errors come from there).
             Some(Target::Local) if self.addresses.contains(&header.source) => Err(DropReason::Martian),
             Some(Target::Local) if self.has_tun => {

@@ -14,6 +14,7 @@ mod link;
 mod mss;
 mod outbound;
 mod seg;
+mod steered;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -23,12 +24,14 @@ use crate::child_sa::ChildSa;
 use crate::esp::{InCount, InSa, OutSa, Sad};
 use crate::fib::Fib;
 use crate::path::{LinkId, Path};
+use crate::steer::Domain;
+use crate::steer::policy::{Active, Policies, Policy};
 use crate::time::Time;
 use crate::wire::vnet::Vnet;
 use count::Counts;
 pub use count::DropReason;
 pub use egress::{Control, Egress, Train};
-use flow::FlowCache;
+use flow::{Decision, FlowCache, Tables};
 use limit::Limit;
 use link::Link;
 
@@ -49,7 +52,9 @@ pub struct Plane {
     mtu: u16,
     has_tun: bool,
     addresses: Vec<IpAddr>,
-    fib: Arc<Fib>,
+    /// Steered packets that find no route here leave through the kernel's default route.
+    exit: bool,
+    tables: Tables,
     flows: FlowCache,
     sad: Sad,
     links: BTreeMap<LinkId, Link>,
@@ -57,6 +62,13 @@ pub struct Plane {
     limit: Limit,
     /// Where fragments are put together.
     scratch: Vec<u8>,
+    /// Where outer headers are put together.
+    head: Vec<u8>,
+    /// The node listens for answers to its probes.
+    probing: bool,
+    /// Our SIDs that packets came to.
+    #[cfg(test)]
+    pub(crate) visited: Vec<(Time, Ipv6Addr)>,
 }
 
 impl Plane {
@@ -66,13 +78,18 @@ impl Plane {
             mtu,
             has_tun: true,
             addresses: Vec::new(),
-            fib: Arc::default(),
+            exit: false,
+            tables: Tables::default(),
             flows: FlowCache::default(),
             sad: Sad::default(),
             links: BTreeMap::new(),
             counts: Counts::default(),
             limit: Limit::default(),
             scratch: Vec::new(),
+            head: Vec::new(),
+            probing: false,
+            #[cfg(test)]
+            visited: Vec::new(),
         }
     }
 
@@ -88,13 +105,45 @@ impl Plane {
     }
 
     pub fn set_fib(&mut self, fib: Arc<Fib>) {
-        self.fib = fib;
-        self.flows.invalidate();
+        self.tables.fib = fib;
+        self.tables_changed();
     }
 
     /// The table in force.
     pub fn fib(&self) -> &Fib {
-        &self.fib
+        &self.tables.fib
+    }
+
+    /// Who is in the SR domain, and which packets of the local network take which path.
+    pub fn set_steering(&mut self, domain: Domain, policies: Vec<Policy>, exit: bool) {
+        let mut policies = Policies::new(policies, &domain);
+        policies.inherit(&self.tables.policies);
+        (self.tables.domain, self.tables.policies, self.exit) = (domain, policies, exit);
+        self.tables_changed();
+    }
+
+    pub fn domain(&self) -> &Domain {
+        &self.tables.domain
+    }
+
+    /// The policies at work, as configured.
+    pub fn policies(&self) -> impl Iterator<Item = &Active> {
+        self.tables.policies.iter()
+    }
+
+    /// Whether ICMPv6 messages to our End SID are of interest ([`Control::Message`]).
+    pub fn set_probing(&mut self, probing: bool) {
+        self.probing = probing;
+    }
+
+    fn tables_changed(&mut self) {
+        let Tables { fib, domain, policies } = &mut self.tables;
+        policies.resolve(fib, domain);
+        self.flows.invalidate();
+    }
+
+    fn decide(&mut self, destination: IpAddr, source: IpAddr) -> Decision {
+        self.flows.lookup(&self.tables, destination, source)
     }
 
     /// Installs both directions of a Child SA on a link: inbound beside what is there, outbound instead of it, or, if `standby`,
@@ -214,6 +263,11 @@ impl Plane {
             self.counts.add(reason);
         }
         sent.is_ok()
+    }
+
+    /// A packet of our own, by the forwarding table.
+    pub fn send_routed(&mut self, now: Time, packet: &[u8], out: &mut Egress) {
+        self.originate(now, packet, out);
     }
 
     /// Counts drops that happened outside the plane, so that all are in one place.

@@ -4,6 +4,13 @@
 use crate::wire::ip::{self, Header};
 use crate::wire::tcp;
 
+/// Whether a packet opens a TCP connection, from either end.
+pub(super) fn is_syn(header: &Header, packet: &[u8]) -> bool {
+    ip::transport(header, packet).is_some_and(|(protocol, segment)| {
+        protocol == tcp::TCP && segment.get(13).is_some_and(|flags| flags & 0x02 != 0)
+    })
+}
+
 /// Lowers the MSS of a SYN to what a packet of `mtu` octets has room for. Later segments are only looked at.
 pub(super) fn clamp(header: &Header, packet: &mut [u8], mtu: u16) {
     if let Some((at, mss)) = segment(header, packet, mtu)

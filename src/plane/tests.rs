@@ -5,6 +5,7 @@ mod moves;
 mod mss;
 mod outbound;
 mod relay;
+mod steered;
 mod supers;
 
 use etherparse::PacketBuilder;

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::wire::Wire;
 use super::world::World;
-use crate::config::plan::{Babel, Endpoint, Host, Kernel, Peer, Plan, Rekey, Suites, Terms, Tun};
+use crate::config::plan::{Babel, Endpoint, Host, Kernel, Peer, Plan, Rekey, Steering, Suites, Terms, Tun};
 use crate::crypto::sign::PrivateKey;
 use crate::identity::Identity;
 use crate::offload::Offload;
@@ -95,6 +95,7 @@ impl Mesh {
                 announce: Vec::new(),
                 from_kernel: Vec::new(),
                 locator: None,
+                steering: Steering::default(),
                 peers,
                 suites: Suites::default_for(true),
                 rekey: Rekey::default(),

@@ -153,6 +153,20 @@ impl World {
         done
     }
 
+    pub(crate) fn trace(&mut self, host: usize, to: IpAddr) -> Result<(), String> {
+        let now = self.now;
+        let started = self.hosts[host].node.as_mut().expect("host is off").start_trace(now, to, None);
+        self.drain(host);
+        started
+    }
+
+    pub(crate) fn trace_result(&mut self, host: usize) -> Option<model::TraceReport> {
+        let now = self.now;
+        let report = self.hosts[host].node.as_mut().expect("host is off").trace_result(now);
+        self.drain(host);
+        report
+    }
+
     /// Lets every tunnel of a host be half used up.
     pub(crate) fn wear(&mut self, host: usize) {
         let now = self.now;

@@ -16,6 +16,12 @@ pub enum Request {
         to: String,
         from: Option<String>,
     },
+    /// Send probes along the path of a packet; answered at once, and then [`Request::TraceResult`] is asked until it is done.
+    Trace {
+        to: String,
+        from: Option<String>,
+    },
+    TraceResult,
     /// Read the configuration again.
     Reload,
     /// Make new keys for the sessions with a peer.
@@ -34,6 +40,7 @@ pub enum Request {
 pub enum Answer {
     Snapshot(Box<Snapshot>),
     Path(PathReport),
+    Trace(TraceReport),
     /// What a command, or a look at the daemon's health, came to, in one line.
     Done {
         fine: bool,
@@ -64,6 +71,8 @@ pub struct Snapshot {
     pub peers: Vec<Peer>,
     pub neighbours: Vec<Neighbour>,
     pub routes: Vec<Route>,
+    #[serde(default)]
+    pub policies: Vec<Policy>,
     pub drops: Vec<Drop>,
     /// Sessions that others have begun and not proved themselves in yet. From 16 on a new one must show a cookie.
     #[serde(default)]
@@ -248,6 +257,38 @@ pub enum Unused {
     NotYet,
 }
 
+/// Which packets are steered, and whether they are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Policy {
+    pub name: String,
+    pub to: String,
+    pub from: Option<String>,
+    pub protocol: Option<u8>,
+    pub ports: Option<String>,
+    pub dscp: Option<u8>,
+    /// Waypoints and exit.
+    pub path: Vec<String>,
+    pub state: PolicyState,
+    /// In words, where the path has no way.
+    pub reason: Option<String>,
+    /// Octets of the largest packet that fits.
+    pub mtu: Option<u16>,
+    pub packets: u64,
+    pub octets: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PolicyState {
+    Active,
+    /// A waypoint or the exit has no route: packets are dropped,
+    Dropping,
+    /// or routed as if there were no policy.
+    Routed,
+    /// It steers nothing on purpose.
+    Exempt,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Drop {
     pub reason: String,
@@ -277,4 +318,40 @@ pub struct PathReport {
     pub link: Option<Link>,
     /// The originating node.
     pub origin: Option<String>,
+    /// The policy that steers it; route and link are then those to the first segment.
+    #[serde(default)]
+    pub policy: Option<String>,
+    #[serde(default)]
+    pub segments: Vec<Segment>,
+    /// Octets that the path adds to the packet.
+    #[serde(default)]
+    pub overhead: Option<usize>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Segment {
+    pub name: String,
+    pub sid: String,
+    /// The peer by which packets for it leave from here; `local`; nothing without a route.
+    pub via: Option<String>,
+}
+
+/// `wattle trace DST`: what each waypoint answered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TraceReport {
+    pub schema: u32,
+    pub to: String,
+    pub policy: Option<String>,
+    pub done: bool,
+    pub steps: Vec<TraceStep>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TraceStep {
+    pub name: String,
+    pub sid: String,
+    /// There by the path, back by the shortest way.
+    pub rtt_us: Option<u64>,
+    pub reached: bool,
+    pub answer: Option<String>,
 }

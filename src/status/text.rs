@@ -4,15 +4,19 @@
 
 use std::collections::BTreeMap;
 
-use super::model::{Config, Drop, Link, Neighbour, PathReport, Peer, Refused, Route, Snapshot, State, Unused};
+use super::model::{
+    Config, Drop, Link, Neighbour, PathReport, Peer, PolicyState, Refused, Route, Snapshot, State, Unused,
+};
 use table::{Column, Fit, Row, hanging, paragraph, parts, table};
 use units::{age, amount, count, duration, percent, rate, rtt};
 
 mod sas;
+mod steering;
 mod table;
 mod units;
 
 pub use sas::{NotUp, not_up, sas};
+pub use steering::{policies, trace, trace_failed};
 
 /// Does it work, and if not, which peer, and why?
 pub fn status(snapshot: &Snapshot, width: usize) -> String {
@@ -39,6 +43,11 @@ pub fn status(snapshot: &Snapshot, width: usize) -> String {
     if many {
         groups(&mut out, &snapshot.peers, width);
     }
+    for policy in snapshot.policies.iter().filter(|policy| policy.state == PolicyState::Dropping) {
+        out.push('\n');
+        let reason = policy.reason.as_deref().unwrap_or_default();
+        paragraph(&mut out, &format!("policy {}: {}", clean(&policy.name), clean(reason)), 0, width);
+    }
     if let Some(refused) = snapshot.refused.first() {
         out.push('\n');
         let text = format!("last refused, {} ago: {} (wattle drops lists all)", age(refused.ago_us), refusal(refused));
@@ -47,10 +56,12 @@ pub fn status(snapshot: &Snapshot, width: usize) -> String {
     out
 }
 
-/// Whether `status` has a problem to show: a peer that should be up is not, or a new configuration is wrong.
+/// Whether `status` has a problem to show: a peer that should be up is not, a policy drops its packets, or a new configuration
+/// is wrong.
 pub fn has_problem(snapshot: &Snapshot) -> bool {
     let failing = |peer: &Peer| !matches!(peer.state, State::Up | State::Waiting);
-    snapshot.config.problem.is_some() || snapshot.peers.iter().any(failing)
+    let dropping = snapshot.policies.iter().any(|policy| policy.state == PolicyState::Dropping);
+    snapshot.config.problem.is_some() || snapshot.peers.iter().any(failing) || dropping
 }
 
 /// All that is known about each peer and its tunnels.
@@ -174,10 +185,18 @@ pub fn path(report: &PathReport, width: usize) -> String {
     let origin = report.origin.as_ref().map_or(String::new(), |origin| format!(", announced by {}", clean(origin)));
     match &report.route {
         None => field("route", "no node announces a prefix that covers it: the kernel's own routes decide"),
-        Some(route) if report.next_hop == "unreachable" => {
+        Some(route) if report.next_hop == "unreachable" && report.policy.is_none() => {
             field("route", &format!("{}{origin}, was withdrawn or lost a moment ago", clean(route)));
         }
         Some(route) => field("route", &format!("{}{origin}", clean(route))),
+    }
+    if let Some(policy) = &report.policy {
+        let added = report.overhead.map_or(String::new(), |octets| format!(", adds {octets} octets"));
+        field("policy", &format!("{}{added}; \"wattle trace\" asks each waypoint", clean(policy)));
+    }
+    for segment in &report.segments {
+        let via = segment.via.as_ref().map_or("no route".to_owned(), |via| format!("via {}", clean(via)));
+        field("segment", &format!("{} {} {via}", clean(&segment.name), clean(&segment.sid)));
     }
     if let Some(link) = &report.link {
         field(&format!("link {}", link.id), &link_state(link));

@@ -104,6 +104,21 @@ pub fn transport<'a>(header: &Header, packet: &'a [u8]) -> Option<(u8, &'a [u8])
     }
 }
 
+/// Source and destination of a packet of which perhaps only the header is there.
+pub fn addresses(packet: &[u8]) -> Option<(IpAddr, IpAddr)> {
+    match packet.first()? >> 4 {
+        4 => {
+            let (source, rest) = packet.get(12..)?.split_first_chunk::<4>()?;
+            Some((IpAddr::from(*source), IpAddr::from(*rest.first_chunk::<4>()?)))
+        }
+        6 => {
+            let (source, rest) = packet.get(8..)?.split_first_chunk::<16>()?;
+            Some((IpAddr::from(*source), IpAddr::from(*rest.first_chunk::<16>()?)))
+        }
+        _ => None,
+    }
+}
+
 /// Writes the ECN bits, adjusting the IPv4 header checksum.
 pub fn set_ecn(packet: &mut [u8], ecn: u8) {
     let ecn = ecn & ECN_MASK;

@@ -5,6 +5,7 @@ pub mod esp;
 pub mod icmp;
 pub mod ike;
 pub mod ip;
+pub mod srv6;
 pub mod tcp;
 pub mod udpencap;
 pub mod vnet;

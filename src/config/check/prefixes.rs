@@ -39,12 +39,12 @@ pub(super) fn prefixes(texts: &[At<PrefixText>], report: &mut Report) -> Vec<At<
 }
 
 /// A prefix with no host bits set.
-fn prefix(text: &At<String>, report: &mut Report) -> Option<IpNet> {
+pub(super) fn prefix(text: &At<String>, report: &mut Report) -> Option<IpNet> {
     let net = covering(text, report)?;
     if net.prefix_len() > 0
         && let Some(what) = never_routed(net.addr())
     {
-        report.error(&text.place, format!("{net} cannot be announced: {what}"));
+        report.error(&text.place, format!("{net} cannot be routed: {what}"));
         return None;
     }
     Some(net)

@@ -30,6 +30,8 @@ pub struct Rule {
     /// For all packets that the rest of the rule does **not** match (`ip rule add not …`).
     pub invert: bool,
     pub table: u32,
+    /// Only for packets that come from the device of this name, filled up with zeros.
+    pub iif: Option<[u8; 16]>,
     /// Whatever the table's default routes say does not count (`suppress_prefixlength 0`).
     pub no_default: bool,
 }
@@ -264,6 +266,10 @@ fn rule_request(kind: u16, flags: u16, rule: &Rule) -> Request {
     if let Some(from) = rule.from {
         request.attribute(FRA_SRC, &octets(from.network()));
     }
+    if let Some(name) = rule.iif {
+        let end = name.iter().position(|octet| *octet == 0).map_or(name.len(), |zero| zero + 1);
+        request.attribute(FRA_IIFNAME, name.get(..end).unwrap_or_default());
+    }
     if let Some((mark, mask)) = rule.mark {
         request.attribute(FRA_FWMARK, &mark.to_ne_bytes());
         // The kernel takes a whole mask for granted, except with the mark zero.
@@ -302,7 +308,8 @@ fn read_rule(payload: &[u8]) -> Option<Rule> {
     let (&[family, _, from_length, _, table, _, _, _, a, b, c, d], rest) = payload.split_first_chunk()?;
     let invert = u32::from_ne_bytes([a, b, c, d]) & FIB_RULE_INVERT != 0;
     let ipv6 = family == AF_INET6;
-    let mut rule = Rule { ipv6, preference: 0, from: None, mark: None, invert, table: table.into(), no_default: false };
+    let mut rule =
+        Rule { ipv6, preference: 0, from: None, mark: None, invert, table: table.into(), iif: None, no_default: false };
     let (mut ours, mut mark, mut mask) = (false, 0, None);
     for (kind, data) in attributes(rest) {
         match kind {
@@ -310,6 +317,11 @@ fn read_rule(payload: &[u8]) -> Option<Rule> {
             FRA_TABLE => rule.table = read_u32(data)?,
             FRA_PROTOCOL => ours = data == [PROTOCOL],
             FRA_SRC => rule.from = Some(read_net(family, from_length, Some(data))?),
+            FRA_IIFNAME => {
+                let mut name = [0; 16];
+                name.get_mut(..data.len())?.copy_from_slice(data);
+                rule.iif = Some(name);
+            }
             FRA_FWMARK => mark = read_u32(data)?,
             FRA_FWMASK => mask = Some(read_u32(data)?),
             // The kernel shows -1 for "suppresses nothing".
@@ -436,6 +448,7 @@ const RTA_PRIORITY: u16 = 6;
 const FR_ACT_TO_TBL: u8 = 1;
 const FIB_RULE_INVERT: u32 = 0x2;
 const FRA_SRC: u16 = 2;
+const FRA_IIFNAME: u16 = 3;
 const FRA_PRIORITY: u16 = 6;
 const FRA_FWMARK: u16 = 10;
 const FRA_SUPPRESS_PREFIXLEN: u16 = 14;
@@ -466,8 +479,16 @@ mod tests {
     }
 
     const SEQUENCE: u32 = 0x6b0d_ed79;
-    const MAIN_V6: Rule =
-        Rule { ipv6: true, preference: 5270, from: None, mark: None, invert: false, table: 254, no_default: true };
+    const MAIN_V6: Rule = Rule {
+        ipv6: true,
+        preference: 5270,
+        from: None,
+        mark: None,
+        invert: false,
+        table: 254,
+        iif: None,
+        no_default: true,
+    };
 
     #[test]
     fn routes() {
@@ -487,8 +508,16 @@ mod tests {
     fn rules() {
         // ip rule add pref 5271 not fwmark 0x5774 lookup 5270 proto 87
         let mark = Some((0x5774, u32::MAX));
-        let rule =
-            Rule { ipv6: false, preference: 5271, from: None, mark, invert: true, table: 5270, no_default: false };
+        let rule = Rule {
+            ipv6: false,
+            preference: 5271,
+            from: None,
+            mark,
+            invert: true,
+            table: 5270,
+            iif: None,
+            no_default: false,
+        };
         let expected = "3c000000 20000506 79ed0d6b 00000000 02000000 00000001 02000000 08000600
                         97140000 08000a00 74570000 08000f00 96140000 05001500 57000000";
         check(rule_add(&rule), expected, Event::Rule { rule, gone: false });

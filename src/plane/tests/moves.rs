@@ -5,7 +5,9 @@ use super::*;
 fn moved(out: &Egress) -> Vec<Path> {
     let paths = out.control.iter().map(|control| match control {
         Control::Moved { link: LinkId(1), path } => *path,
-        Control::Moved { .. } | Control::Babel { .. } | Control::Worn { .. } => panic!("{control:?}"),
+        Control::Moved { .. } | Control::Babel { .. } | Control::Worn { .. } | Control::Message { .. } => {
+            panic!("{control:?}")
+        }
     });
     paths.collect()
 }

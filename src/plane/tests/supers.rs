@@ -13,7 +13,7 @@ const TCP: u16 = 16;
 const UDP: u16 = 6;
 
 /// As the kernel hands it over: lengths of the whole, the checksum field holding the pseudo-header's sum.
-fn super_tcp(
+pub(super) fn super_tcp(
     ipv6: bool,
     payload: usize,
     size: u16,

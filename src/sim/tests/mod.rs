@@ -10,6 +10,7 @@ mod reload;
 mod renewal;
 mod silence;
 mod starts;
+mod steering;
 mod triangle;
 
 use std::time::Duration;

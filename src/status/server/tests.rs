@@ -11,7 +11,9 @@ fn reply(request: Request) -> Answer {
         Request::Snapshot => Answer::Error { message: "snapshot".to_owned() },
         Request::Path { to, .. } => Answer::Error { message: format!("path to {to}") },
         Request::Rekey { peer, ike, children } => Answer::Error { message: format!("rekey {peer} {ike} {children}") },
-        Request::Reload | Request::Health => Answer::Error { message: "other".to_owned() },
+        Request::Reload | Request::Health | Request::Trace { .. } | Request::TraceResult => {
+            Answer::Error { message: "other".to_owned() }
+        }
     }
 }
 
@@ -41,7 +43,7 @@ fn with_server(test: impl FnOnce(&Path)) {
 fn message(answer: Answer) -> String {
     match answer {
         Answer::Error { message } => message,
-        Answer::Snapshot(_) | Answer::Path(_) | Answer::Done { .. } => panic!("{answer:?}"),
+        Answer::Snapshot(_) | Answer::Path(_) | Answer::Trace(_) | Answer::Done { .. } => panic!("{answer:?}"),
     }
 }
 

@@ -1,4 +1,4 @@
-use super::super::model::{ChildRole, ChildSa, SCHEMA, Sa, Tun};
+use super::super::model::{ChildRole, ChildSa, Policy, SCHEMA, Sa, TraceReport, TraceStep, Tun};
 use super::*;
 
 const SECOND: u64 = 1_000_000;
@@ -90,6 +90,7 @@ fn snapshot(peers: Vec<Peer>) -> Snapshot {
             route("10.66.0.9/32", None, "frankfurt", 212, true, true),
             route("10.66.0.9/32", None, "tokyo", 1073, false, false),
         ],
+        policies: Vec::new(),
         drops: Vec::new(),
         sas: Vec::new(),
         refused: Vec::new(),
@@ -338,6 +339,9 @@ fn path_of_a_packet() {
         next_hop: "frankfurt".to_owned(),
         link: Some(link(1, "203.0.113.7:4500", State::Up)),
         origin: Some("tokyo".to_owned()),
+        policy: None,
+        segments: Vec::new(),
+        overhead: None,
     };
     shows(
         path(&report, 80),
@@ -406,6 +410,60 @@ REFUSED, newest first
     let text = status(&snapshot, 80);
     fits(&text);
     assert!(text.contains("last refused, 5s ago: 'a?[2J?b' from 203.0.113.9:500: not in nodes"), "{text}");
+}
+
+/// Names come from the configuration, answers from the network: neither commands the terminal.
+#[test]
+fn policies_and_traces_say_what_is_wrong() {
+    let policy = |state, reason: Option<&str>| Policy {
+        name: "video".to_owned(),
+        to: "0.0.0.0/0".to_owned(),
+        from: Some("192.168.88.0/24".to_owned()),
+        protocol: Some(17),
+        ports: Some("443".to_owned()),
+        dscp: None,
+        path: ["frankfurt", "laptop", "frankfurt", "a\u{1b}[2Jb", "tokyo", "sydney", "tokyo"].map(str::to_owned).into(),
+        state,
+        reason: reason.map(str::to_owned),
+        mtu: Some(1304),
+        packets: 12_000,
+        octets: 9_000_000,
+    };
+    let list = [policy(PolicyState::Active, None), policy(PolicyState::Dropping, Some("no route to tokyo (fd66::1)"))];
+    let text = policies(&list, 80);
+    fits(&text);
+    for words in
+        ["video", "active", "dropping", "to 0.0.0.0/0 from 192.168.88.0/24 protocol 17 port 443", "1304", "no route"]
+    {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    let mut snapshot = snapshot(vec![]);
+    assert!(!has_problem(&snapshot));
+    snapshot.policies = list.to_vec();
+    assert!(has_problem(&snapshot));
+    assert!(status(&snapshot, 80).contains("policy video: no route to tokyo"));
+    let step = |rtt_us, reached, answer: Option<&str>| TraceStep {
+        name: "tokyo".to_owned(),
+        sid: "fd66:1234:5678:9abc:def0::1".to_owned(),
+        rtt_us,
+        reached,
+        answer: answer.map(str::to_owned),
+    };
+    let mut report = TraceReport {
+        schema: 1,
+        to: "10.0.0.1".to_owned(),
+        policy: Some("video".to_owned()),
+        done: true,
+        steps: vec![step(Some(12_000), true, Some("answers"))],
+    };
+    assert!(!trace_failed(&report));
+    report.steps.push(step(None, false, None));
+    assert!(trace_failed(&report));
+    let text = trace(&report, 80);
+    fits(&text);
+    for words in ["10.0.0.1 by policy video", "12 ms", "answers", "no answer"] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
 }
 
 #[test]
