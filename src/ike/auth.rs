@@ -21,7 +21,7 @@ use crate::crypto::sign::PublicKey;
 use crate::identity::Identity;
 use crate::path::PeerId;
 use crate::time::Time;
-use crate::wire::ike::{Auth, Cert, Exchange, Id, Payload, cert_encoding};
+use crate::wire::ike::{Auth, Cert, Exchange, Id, NotifyType, Payload, cert_encoding};
 
 /// The initiator waits for the response.
 pub(super) struct Authenticating {
@@ -153,6 +153,9 @@ pub(super) fn respond(
     answer.extend(core.mobike.on.then(mobike::supported));
     core.respond(ctx, &mut handshake.keys, &request.header, &answer)?;
     core.leave_half_open(ctx);
+    if payloads::notify(payloads, NotifyType::INITIAL_CONTACT).is_some() {
+        ctx.alone = Some((peer, core.began));
+    }
     announce(core, ctx, now, peer, &handshake);
     let mut state = Established::new(handshake.keys, handshake.suite, ctx, now);
     match outcome {

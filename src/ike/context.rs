@@ -29,6 +29,8 @@ pub(super) struct Context {
     pub(super) rekey: Rekey,
     /// IKE SAs that a step has made beside the one it was about; the endpoint takes them in.
     pub(super) born: Vec<Sa>,
+    /// A peer that has just authenticated has no IKE SA beside those that began later than this (RFC 7296 §2.4).
+    pub(super) alone: Option<(PeerId, Time)>,
     pub(super) limits: Limits,
     /// The message being handled came from an address in the mesh.
     pub(super) from_inside: bool,
@@ -62,6 +64,7 @@ impl Context {
             suites,
             rekey: settings.rekey,
             born: Vec::new(),
+            alone: None,
             limits,
             from_inside: false,
             cookies: Cookies::new(now, &mut rng),

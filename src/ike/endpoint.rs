@@ -402,6 +402,15 @@ impl Endpoint {
             }
             self.put(sa);
         }
+        if let Some((peer, began)) = self.ctx.alone.take() {
+            let over = |sa: &&Sa| {
+                sa.core.peer == Some(peer) && sa.core.since < began && matches!(sa.state, State::Established(_))
+            };
+            let over: Vec<SaId> = self.sas.values().filter(over).map(|sa| sa.core.id).collect();
+            for id in over {
+                self.step(id, |_, _, _| Err(End::Closed(Reason::ClosedByPeer)));
+            }
+        }
     }
 
     /// A session's first Child SA remains the only one.

@@ -294,6 +294,20 @@ impl Established {
         (!crossing).then_some(spi_in)
     }
 
+    /// RFC 7296 §1.5: what we send on `spi_out` finds nothing at the peer. Told inside the SA it is true, and our half goes as well;
+    /// a Child SA that is being replaced goes anyway.
+    pub(super) fn child_missing(&mut self, spi_out: u32) {
+        let rekeyed = match self.making.as_ref().map(|making| making.purpose) {
+            Some(Purpose::Child(spi_in)) => Some(spi_in),
+            Some(Purpose::NewChild | Purpose::Ike) | None => None,
+        };
+        let standing = self.children.iter_mut().filter(|child| child.fate == Fate::Stands);
+        for child in standing.filter(|child| child.spi_out == spi_out && Some(child.spi_in) != rekeyed) {
+            child.fate = Fate::Closing;
+            self.deletes.push(child.spi_in);
+        }
+    }
+
     pub(super) fn child_gone(&mut self, core: &mut Core, ctx: &mut Context, now: Time, spi_in: u32, reason: Reason) {
         core.release_spi(ctx, spi_in);
         // What was to take the place of another is gone, so the other one stays.

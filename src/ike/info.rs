@@ -41,6 +41,11 @@ pub(super) fn request(
             ours.extend(spis.iter().filter_map(|&spi| state.child_deleted(core, ctx, now, spi)));
         }
     }
+    for told in payloads::notifies(payloads).filter(|notify| notify.kind == NotifyType::INVALID_SPI) {
+        if let Ok(spi) = told.data.as_slice().try_into() {
+            state.child_missing(u32::from_be_bytes(spi));
+        }
+    }
     let mut answer = core.addresses_told(ctx, payloads);
     if !ours.is_empty() {
         answer.push(Payload::Delete(Delete::Child { protocol: Protocol::ESP, spis: ours }));

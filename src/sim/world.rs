@@ -51,6 +51,10 @@ pub(crate) struct World {
     /// IKE_SA_INIT requests seen, by sender.
     pub(crate) inits: BTreeMap<usize, u32>,
     pub(crate) rng: Rng,
+    /// The last sequence number on each SPI, by sender, if a test wants them: none may come twice.
+    pub(crate) sequences: Option<BTreeMap<(usize, u32), u32>>,
+    /// IKE messages sent, fragments counted.
+    pub(crate) ike_messages: u64,
     /// Nobody carries packets of this family (IPv6 if true).
     pub(crate) dead_family: Option<bool>,
     arrivals: BTreeMap<(Time, u64), Arrival>,
@@ -73,6 +77,8 @@ impl World {
             wires: BTreeMap::new(),
             inits: BTreeMap::new(),
             rng: Rng::from_number(seed),
+            sequences: None,
+            ike_messages: 0,
             dead_family: None,
             arrivals: BTreeMap::new(),
             wakes: BTreeSet::new(),
@@ -372,10 +378,22 @@ impl World {
         }
     }
 
+    fn note(&mut self, from: usize, payload: &[u8]) {
+        let Some((head, _)) = payload.split_first_chunk::<8>() else { return };
+        let [spi, sequence] = [&head[..4], &head[4..]].map(|word| u32::from_be_bytes(word.try_into().unwrap()));
+        if spi == 0 {
+            self.ike_messages += 1;
+        } else if let Some(sequences) = &mut self.sequences {
+            let last = sequences.insert((from, spi), sequence).unwrap_or(0);
+            assert!(sequence > last, "seed {}: {from} sends {sequence} after {last} on {spi:08x}", self.seed);
+        }
+    }
+
     fn transmit(&mut self, from: usize, path: Path, payload: Vec<u8>) {
         if payload.len() > 22 && payload[..4] == [0; 4] && payload[22] == 34 && payload[23] & 0x20 == 0 {
             *self.inits.entry(from).or_default() += 1;
         }
+        self.note(from, &payload);
         let now = self.now;
         let sender = &mut self.hosts[from];
         if let Some(error) = sender.send_error {

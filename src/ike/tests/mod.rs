@@ -9,3 +9,4 @@ mod mobike;
 mod pair;
 mod rekey;
 mod strangers;
+mod told;

@@ -397,10 +397,14 @@ fn refused_rekeyings_are_tried_again() {
         (NotifyType::TEMPORARY_FAILURE, Deed::RekeyIke),
         (NotifyType::NO_PROPOSAL_CHOSEN, Deed::RekeyChild),
         (NotifyType::NO_ADDITIONAL_SAS, Deed::RekeyIke),
+        // Case A5: we offer one method in each place, so another one that the peer names is none that we offered.
+        (NotifyType::INVALID_KE_PAYLOAD, Deed::RekeyChild),
+        (NotifyType::INVALID_KE_PAYLOAD, Deed::RekeyIke),
     ] {
         let mut world = up(6, &[Method::MlKem768]);
         let before = world.standing(0);
-        refuse_once(&mut world, Notify::new(kind, []));
+        let p256: &[u8] = if kind == NotifyType::INVALID_KE_PAYLOAD { &[0, 19] } else { &[] };
+        refuse_once(&mut world, Notify::new(kind, p256));
         deed(&mut world, 0, what);
         world.run(SECOND);
         let refused =

@@ -74,6 +74,67 @@ fn hours_of_rekeying_with_loss() {
     }
 }
 
+/// Both ends rekey every few minutes under traffic and loss: one session for all that time, no sequence number twice on a key, and
+/// nothing that piles up.
+fn a_long_life(seed: u64, span: Duration) {
+    let (child, ike) = (180, 420);
+    let mut world = rekeying(seed, child, ike);
+    world.sequences = Some(std::collections::BTreeMap::new());
+    world.change(0, 1, |wire| wire.loss = 5);
+    let end = world.now + span;
+    let (mut most_sas, mut most_children, mut unheard) = (0, 0, 0);
+    let mut sessions = std::collections::BTreeSet::new();
+    while world.now < end {
+        for (from, to) in [(0, 1), (1, 0)] {
+            world.ping(from, address4(from), address4(to));
+        }
+        world.run(seconds(2));
+        for host in 0..2 {
+            // Babel may think for a moment that it is not heard; the session has its keys all the same.
+            let (inbound, outbound) = spis(&world, host);
+            assert!(inbound.is_some() && outbound.is_some(), "seed {seed}: host {host} at {:?}", world.now);
+            unheard += u32::from(!world.is_up(host, 1 - host));
+            let sas = world.node(host).ike_sas();
+            most_sas = most_sas.max(sas.len());
+            sessions.extend(sas);
+            let children = world.snapshot(host).sas.iter().map(|sa| sa.children.len()).sum();
+            most_children = most_children.max(children);
+        }
+    }
+    let sequences = world.sequences.take().unwrap();
+    let used = |host| sequences.keys().filter(|key| key.0 == host).count();
+    let packets: u64 = sequences.values().map(|&last| u64::from(last)).sum();
+    println!(
+        "seed {seed}, {span:?}: {} rekeyings of the IKE SA, {} and {} Child SAs sent on, {packets} ESP packets, {} IKE messages, at \
+         most {most_sas} IKE SAs and {most_children} Child SAs at once, link down for Babel in {unheard} of {} samples",
+        sessions.len() - 1,
+        used(0),
+        used(1),
+        world.ike_messages,
+        span.as_secs()
+    );
+    assert_eq!(world.inits[&0], 1, "seed {seed}: no other session");
+    assert!(most_sas <= 3 && most_children <= 6, "seed {seed}: {most_sas} IKE SAs, {most_children} Child SAs");
+    let expected = usize::try_from(span.as_secs() / child).unwrap();
+    assert!(used(0) >= expected && sessions.len() > expected / 3, "seed {seed}: it was rekeyed");
+    world.change(0, 1, |wire| wire.loss = 0);
+    world.run_until(seconds(40), |world| agree(world)).unwrap_or_else(|| panic!("seed {seed}: both ends agree"));
+    assert_eq!(lost(&mut world, seconds(10)), 0, "seed {seed}");
+}
+
+#[test]
+fn a_long_life_of_two_hours() {
+    a_long_life(1, seconds(2 * 3600));
+}
+
+#[test]
+#[ignore = "a whole day: cargo nextest run --run-ignored only a_long_life"]
+fn a_long_life_of_a_day() {
+    for seed in 1..4 {
+        a_long_life(seed, seconds(24 * 3600));
+    }
+}
+
 /// Half of the sequence numbers are used: a new Child SA, and no new session.
 #[test]
 fn worn_sequence_numbers_are_a_reason_to_rekey() {
