@@ -7,7 +7,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use wattle::config::plan::{Babel, Endpoint, Host, Kernel, Peer, Plan, PostQuantum, Rekey, Steering, Suites, Tun};
+use wattle::config::plan::{
+    Babel, Endpoint, Host, Kernel, Peer, Plan, PostQuantum, Rekey, Steering, Suites, Terms, Tun,
+};
 use wattle::crypto::kex::Method;
 use wattle::crypto::sign::PrivateKey;
 use wattle::identity::Identity;
@@ -337,6 +339,7 @@ fn plan(number: usize, dials: bool, rekey: Rekey) -> Plan {
         listen: vec![4500],
         tun: Some(Tun { name: "wattle0".into(), mtu: 1400, addresses: vec![IpAddr::V4(overlay(number)).into()] }),
         announce: Vec::new(),
+        from_kernel: Vec::new(),
         locator: None,
         steering: Steering::default(),
         peers: vec![Peer {
@@ -346,6 +349,7 @@ fn plan(number: usize, dials: bool, rekey: Rekey) -> Plan {
             locator: None,
             routes: Vec::new(),
             pin_port: false,
+            babel: Terms::default(),
             remote_id: Identity::fqdn(&name(other)),
             local_id: Identity::fqdn(&name(number)),
             suites: suites.clone(),

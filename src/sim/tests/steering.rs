@@ -6,7 +6,7 @@ use ipnet::Ipv6Net;
 
 use super::super::{Mesh, World, address4, address6};
 use super::{all_up, seconds};
-use crate::config::plan::{Peer, Policy, Segment, Suites};
+use crate::config::plan::{Peer, Policy, Segment, Suites, Terms};
 use crate::identity::Identity;
 use crate::prefix::Prefix;
 use crate::status::model::PolicyState;
@@ -30,6 +30,7 @@ fn with_locators(mut world: World) -> World {
             locator: Some(locator(host)),
             routes: Vec::new(),
             pin_port: false,
+            babel: Terms::default(),
             remote_id: Identity::fqdn(&format!("n{host}")),
             local_id: Identity::fqdn(""),
             suites: Suites::default_for(true),
