@@ -147,7 +147,7 @@ impl Destination {
         let choice = |c: &Candidate| Choice { via: Via::Neighbour(c.neighbour), router_id: c.router_id };
         let usable = |candidate: &&Candidate| candidate.metric < INFINITY && feasible(candidate);
         let Some(current) = self.selected().filter(usable) else {
-            (self.damping.better_since, self.damping.fair_since) = (None, None);
+            self.damping.better_since = None;
             return self.candidates.iter().filter(usable).min_by_key(|c| (c.metric, c.neighbour)).map(choice);
         };
         let average = current.smoothed(now, half_life);
@@ -159,13 +159,7 @@ impl Destination {
             .min_by_key(|c| (c.smoothed(now, half_life), c.neighbour));
         let gain = challenger.map(|c| {
             let clear = c.metric < current.metric - current.metric / 8;
-            if clear && c.smoothed(now, half_life) < average - average / 8 {
-                Gain::Clear
-            } else if current.metric - c.metric >= NOTICEABLE {
-                Gain::Fair
-            } else {
-                Gain::Slight
-            }
+            if clear && c.smoothed(now, half_life) < average - average / 8 { Gain::Clear } else { Gain::Slight }
         });
         let (current, challenger) = (choice(current), challenger.map(choice));
         if self.damping.permits(now, hello, gain) { challenger } else { Some(current) }
@@ -193,8 +187,6 @@ impl Destination {
 enum Gain {
     /// More than an eighth.
     Clear,
-    /// A few milliseconds, which count once they have lasted.
-    Fair,
     /// Nothing that a user would notice, so there is time.
     Slight,
 }
@@ -204,8 +196,6 @@ enum Gain {
 #[derive(Default)]
 struct Damping {
     better_since: Option<Time>,
-    /// The same, but noticeably so.
-    fair_since: Option<Time>,
     switched_at: Time,
     switches: u32,
 }
@@ -214,30 +204,18 @@ impl Damping {
     /// Called at every decision; the answer yes is taken.
     fn permits(&mut self, now: Time, hello: Duration, gain: Option<Gain>) -> bool {
         let Some(gain) = gain else {
-            (self.better_since, self.fair_since) = (None, None);
+            self.better_since = None;
             return false;
         };
-        if gain == Gain::Slight {
-            self.fair_since = None;
-        }
         let calm = now.since(self.switched_at).as_micros() / (hello * CALM_HELLOS).as_micros().max(1);
         let recent = self.switches.saturating_sub(u32::try_from(calm).unwrap_or(u32::MAX)).min(3);
         let wait = WAITS.get(usize::try_from(recent).unwrap_or(usize::MAX)).copied().unwrap_or(LONGEST_WAIT);
-        let wait = match gain {
-            Gain::Clear => hello * wait,
-            Gain::Fair => (hello * wait).max(FAIR_WAIT),
-            Gain::Slight => hello * wait.max(SLIGHT_WAIT),
-        };
-        let better = *self.better_since.get_or_insert(now);
-        let since = match gain {
-            // However long it was better by a little before.
-            Gain::Fair => *self.fair_since.get_or_insert(now),
-            Gain::Clear | Gain::Slight => better,
-        };
+        let wait = hello * if gain == Gain::Slight { wait.max(SLIGHT_WAIT) } else { wait };
+        let since = *self.better_since.get_or_insert(now);
         if now.since(since) < wait {
             return false;
         }
-        *self = Damping { switched_at: now, switches: recent + 1, ..Damping::default() };
+        *self = Damping { better_since: None, switched_at: now, switches: recent + 1 };
         true
     }
 }
@@ -253,9 +231,6 @@ const STATIC_METRIC: u16 = 96;
 /// How long a route has to be better, in Hello intervals: by the number of recent switches, and at least if by little.
 const WAITS: [u32; 3] = [0, 2, 8];
 const SLIGHT_WAIT: u32 = 8;
-const FAIR_WAIT: Duration = Duration::from_secs(5);
-/// What 5 ms cost.
-const NOTICEABLE: u16 = 20;
 const LONGEST_WAIT: u32 = 16;
 /// After so many Hello intervals without a switch one switch is forgotten.
 const CALM_HELLOS: u32 = 15;

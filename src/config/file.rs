@@ -146,7 +146,7 @@ pub fn decode(root: &Value, file: &str, report: &mut Report) -> File {
                 if !Decoder::follows_kernel(value) {
                     return d.prefix(value, place);
                 }
-                from_kernel.extend(d.from_kernel(value, place));
+                from_kernel.extend(d.kernel_table(value, place));
                 None
             })
             .map_or(Vec::new(), |list| list.value),

@@ -130,7 +130,6 @@ fn the_table_is_true() {
 /// Made by scripts/scale, which gives the sizes: `line:50 random:1000`.
 #[test]
 #[ignore = "takes minutes to hours: scripts/scale runs it"]
-#[expect(clippy::print_stdout, reason = "its output is the result")]
 fn table() {
     let wanted = std::env::var("WATTLE_SCALE").unwrap_or_default();
     for (shape, nodes) in wanted.split_whitespace().filter_map(|item| item.split_once(':')) {

@@ -83,7 +83,7 @@ impl Decoder<'_> {
         matches!(&value.kind, Kind::Object(members) if members.iter().any(|member| member.key == "kernel"))
     }
 
-    pub(super) fn from_kernel(&mut self, value: &Value, place: Place) -> Option<FromKernel> {
+    pub(super) fn kernel_table(&mut self, value: &Value, place: Place) -> Option<FromKernel> {
         let object = self.object(value, place, FROM_KERNEL, &["kernel", "prefixes"])?;
         let prefixes = self.rules(&object, "prefixes");
         let (table, place) = object.field("kernel")?;
