@@ -273,6 +273,15 @@ fn key_files_as_editors_leave_them() {
 }
 
 #[test]
+fn port_500_alone_carries_nothing() {
+    let folder = Folder::new();
+    let loaded = folder.load("\"listen\": [500]");
+    let seen: Vec<String> = loaded.report.errors.iter().map(short).collect();
+    assert!(seen.len() == 1 && seen[0].starts_with("listen: port 500 is only for the first messages"), "{seen:?}");
+    assert_eq!(folder.load("\"listen\": [500, 4500]").plan.expect("a plan").listen, [500, 4500]);
+}
+
+#[test]
 fn twenty_mistakes_are_reported_in_one_run() {
     let folder = Folder::new();
     let text = format!(

@@ -156,6 +156,12 @@ fn listen(list: Option<&At<Vec<At<u16>>>>, report: &mut Report) -> Vec<u16> {
             ports.push(port.value);
         }
     }
+    if ports == [IKE_PORT] {
+        report.error(
+            &list.place,
+            "port 500 is only for the first messages of peers; add one for all the rest: [4500, 500]",
+        );
+    }
     ports
 }
 
@@ -261,6 +267,7 @@ fn control(text: Option<&At<String>>, folder: &Path, report: &mut Report) -> Pat
 /// Where `wattle status` asks unless told otherwise.
 pub const DEFAULT_CONTROL: &str = "/run/wattle.sock";
 const DEFAULT_PORT: u16 = 4500;
+const IKE_PORT: u16 = 500;
 const DEFAULT_TUN: &str = "wattle0";
 const DEFAULT_MTU: u16 = 1400;
 const MAX_PORTS: usize = 64;

@@ -17,6 +17,7 @@ use crate::crypto::sign::PrivateKey;
 use crate::identity::{self, Identity};
 use crate::path::{Path, PeerId, SocketId};
 use crate::time::Time;
+use crate::wire::udpencap;
 
 pub(super) struct Context {
     pub(super) name: String,
@@ -144,14 +145,23 @@ impl Context {
         Some(SocketAddr::new(path.local?, *self.ports.get(&path.socket)?))
     }
 
-    /// Puts the non-ESP marker in front (RFC 3948 §2.2) and queues the datagrams. A full queue loses them, as a wire does.
+    /// Whether this is the way of the first messages only: port 500 at either end.
+    pub(super) fn is_bare(&self, path: &Path) -> bool {
+        udpencap::is_bare(self.ports.get(&path.socket).copied(), path.remote.port())
+    }
+
+    /// Puts the non-ESP marker in front where there may be ESP (RFC 3948 §2.2) and queues the datagrams. A full queue loses
+    /// them, as a wire does.
     pub(super) fn send<'a>(&mut self, path: Path, messages: impl IntoIterator<Item = &'a Vec<u8>>) {
         for message in messages {
             if self.transmits.len() >= QUEUE {
                 self.count("ike_transmit_queue_full");
                 continue;
             }
-            let mut datagram = vec![0; 4];
+            let mut datagram = Vec::with_capacity(udpencap::NON_ESP_MARKER.len() + message.len());
+            if !self.is_bare(&path) {
+                datagram.extend_from_slice(&udpencap::NON_ESP_MARKER);
+            }
             datagram.extend_from_slice(message);
             self.transmits.push_back(Transmit { path, datagram });
         }

@@ -203,6 +203,8 @@ impl Endpoint {
         };
         match parsed.body {
             Body::Clear(chain) => self.receive_clear(now, path, parsed.header, chain, message),
+            // A session that stayed there could carry no data. Both ends hear of a NAT in IKE_SA_INIT, which ends its use.
+            Body::Sk(_) | Body::Skf(_) if self.ctx.is_bare(&path) => self.ctx.count("ike_stays_on_port_500"),
             Body::Sk(_) | Body::Skf(_) => self.receive_protected(now, path, &parsed, message),
         }
     }

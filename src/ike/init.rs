@@ -20,6 +20,7 @@ use crate::crypto::kex;
 use crate::path::Path;
 use crate::time::Time;
 use crate::wire::ike::{Exchange, Header, Ke, Notify, NotifyType, Payload, encode_clear};
+use crate::wire::udpencap;
 
 /// The initiator waits for the response.
 pub(super) struct Sent {
@@ -240,6 +241,8 @@ impl Sent {
         if core.path.remote == path.remote && core.path.socket == path.socket {
             core.path.local = path.local;
         }
+        // RFC 7296 §2.23: there is a NAT, for we always say so.
+        core.path.remote = udpencap::floated(core.path.remote);
         let seed = Seed {
             nonce_initiator: self.nonce,
             nonce_responder,

@@ -181,7 +181,10 @@ impl Node {
 
     /// A datagram from the wire, with the traffic class of its outer header; it is decrypted in place.
     pub fn handle_datagram(&mut self, now: Time, path: Path, tos: u8, datagram: &mut [u8]) {
-        match udpencap::classify(datagram) {
+        let bare = udpencap::is_bare(self.ports.get(&path.socket).copied(), path.remote.port());
+        let kind =
+            if bare && datagram != udpencap::KEEPALIVE { Kind::Ike(datagram) } else { udpencap::classify(datagram) };
+        match kind {
             Kind::Esp => {
                 self.plane.inbound(now, path, tos, datagram, &mut self.egress);
                 if !self.egress.control.is_empty() {
@@ -371,6 +374,12 @@ impl Node {
 
     fn link_address(&self, peer: PeerId, link: LinkId) -> Ipv6Addr {
         ident::link_local(&self.plan.private_key.public(), &self.peer(peer).public_key, link.0)
+    }
+
+    /// The first of our ports that can carry a session: not 500, where peers only begin.
+    fn first_socket(&self) -> SocketId {
+        let at = self.plan.listen.iter().position(|port| *port != udpencap::IKE_PORT);
+        SocketId(at.and_then(|at| u16::try_from(at).ok()).unwrap_or(0))
     }
 
     fn peer(&self, id: PeerId) -> &plan::Peer {

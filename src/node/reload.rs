@@ -12,7 +12,7 @@ use super::Node;
 use super::dial::Dial;
 use super::link::{LINE, Link, clipped};
 use crate::config::plan::{Endpoint, Peer, Plan};
-use crate::path::{PeerId, SocketId};
+use crate::path::PeerId;
 use crate::time::Time;
 
 /// What a new plan has changed.
@@ -159,12 +159,13 @@ impl Node {
     }
 
     fn change_peer(&mut self, now: Time, id: PeerId, old: &Peer, new: Peer) {
+        let first_socket = self.first_socket();
         let dialled = self.links.ids(|link| link.peer == id && link.dial.is_some());
         for link in dialled {
             let Some(Link { dial: Some(dial), .. }) = self.links.get_mut(&link) else { continue };
             if new.endpoints.contains(&dial.endpoint) {
                 if new.pin_port && !dial.pinned {
-                    dial.socket = SocketId(0);
+                    dial.socket = first_socket;
                 }
                 dial.pinned = new.pin_port;
             } else {
@@ -194,12 +195,13 @@ impl Node {
     /// Makes a link for each endpoint that has none.
     pub(super) fn dial_endpoints(&mut self, now: Time, first: &mut Time, id: PeerId) {
         let peer = self.peers[id].clone();
+        let socket = self.first_socket();
         let has = |link: &Link, endpoint: &Endpoint| link.dial.as_ref().is_some_and(|dial| dial.endpoint == *endpoint);
         for endpoint in &peer.endpoints {
             if self.links.values().any(|link| link.peer == id && has(link, endpoint)) {
                 continue;
             }
-            self.add_link(now, id, Some(Dial::new(endpoint.clone(), peer.pin_port, SocketId(0), *first)));
+            self.add_link(now, id, Some(Dial::new(endpoint.clone(), peer.pin_port, socket, *first)));
             // A registry of hundreds does not start with hundreds of key exchanges in one tick.
             *first += BETWEEN_FIRST_TRIES;
         }

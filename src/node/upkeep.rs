@@ -74,6 +74,7 @@ impl Node {
     }
 
     fn dial(&mut self, now: Time, id: LinkId) {
+        let first = self.first_socket();
         loop {
             let Some(link) = self.links.get_mut(&id) else { return };
             if link.attempt.is_some() {
@@ -94,7 +95,7 @@ impl Node {
                         self.opening.insert(socket, id);
                         self.outputs.push_back(Output::OpenSocket { socket });
                     } else {
-                        dial.use_socket(now, SocketId(0));
+                        dial.use_socket(now, first);
                         self.release_sockets();
                     }
                 }
@@ -117,7 +118,7 @@ impl Node {
         let peer = self.links.get(&id)?.peer;
         let others =
             self.links.values().filter(|other| other.id != id && other.peer == peer && other.session.is_some());
-        let mut twins = others.filter(|other| other.path.is_some_and(|path| path.remote == remote));
+        let mut twins = others.filter(|other| other.path.is_some_and(|path| path.remote == udpencap::floated(remote)));
         twins.find_map(|other| Some(other.dial.as_ref()?.endpoint.to_string()))
     }
 

@@ -390,7 +390,11 @@ impl World {
     }
 
     fn transmit(&mut self, from: usize, path: Path, payload: Vec<u8>) {
-        if payload.len() > 22 && payload[..4] == [0; 4] && payload[22] == 34 && payload[23] & 0x20 == 0 {
+        let port = self.hosts[from].sockets.get(&path.socket).copied();
+        // RFC 3948 §2.2: the marker is for the ports that carry ESP as well.
+        let bare = port == Some(500) || path.remote.port() == 500;
+        let ike = if bare { Some(&payload[..]) } else { payload.strip_prefix(&[0; 4]) };
+        if ike.is_some_and(|message| message.len() > 19 && message[18] == 34 && message[19] & 0x20 == 0) {
             *self.inits.entry(from).or_default() += 1;
         }
         self.note(from, &payload);
@@ -405,7 +409,7 @@ impl World {
         if self.dead_family == Some(path.remote.is_ipv6()) {
             return;
         }
-        let Some(port) = sender.sockets.get(&path.socket).copied() else { return };
+        let Some(port) = port else { return };
         let family = |address: &&IpAddr| address.is_ipv4() == path.remote.is_ipv4();
         let kept = path.local.filter(|local| sender.addresses.contains(local));
         let Some(own) = kept.or_else(|| sender.addresses.iter().find(family).copied()) else {

@@ -301,6 +301,23 @@ fn nat_detection_knows_our_own_address() {
 }
 
 #[test]
+fn what_follows_ike_sa_init_is_not_taken_on_port_500() {
+    let mut world = World::pair(8);
+    world.connect(0, 1);
+    world.run(SECOND);
+    let sa = world.nodes[0].endpoint.sas().next().unwrap().sa;
+    world.nodes[0].endpoint.probe(world.now, sa);
+    let probe = world.nodes[0].endpoint.poll_transmit().unwrap().datagram[4..].to_vec();
+    let there = path(1, 0);
+    let bare = crate::path::Path { remote: (there.remote.ip(), 500).into(), ..there };
+    world.nodes[1].endpoint.receive(world.now, bare, &probe);
+    assert!(world.nodes[1].endpoint.poll_transmit().is_none());
+    assert!(world.nodes[1].endpoint.counters().any(|counter| counter == ("ike_stays_on_port_500", 1)));
+    world.nodes[1].endpoint.receive(world.now, there, &probe);
+    assert!(world.nodes[1].endpoint.poll_transmit().is_some());
+}
+
+#[test]
 fn names_of_suites() {
     let hybrid = suite(Method::X25519, &[Method::MlKem768]);
     assert!(hybrid.is_post_quantum() && suite(Method::MlKem512, &[]).is_post_quantum());

@@ -5,6 +5,7 @@ mod dead;
 mod families;
 mod meshes;
 mod moves;
+mod port500;
 mod rekey;
 mod reload;
 mod renewal;
