@@ -375,7 +375,7 @@ fn receive(udp: &mut Udp, count: usize) -> Vec<(Path, u32, u8, bool, Vec<u8>)> {
 #[test]
 fn live_udp_both_families() {
     let namespace = Namespace::new();
-    namespace.ip("addr add 2001:db8::1/128 dev lo");
+    namespace.ip("addr add 2001:db8::1/128 dev lo nodad");
     namespace.ip("addr add 192.0.2.1/32 dev lo");
     let (a, b) = (SocketId(0), SocketId(1));
     let (mut udp, port) = namespace.within(|| {

@@ -51,8 +51,10 @@ fn a_dead_relay_is_left_and_taken_again() {
 }
 
 #[test]
-fn a_little_jitter_moves_nothing() {
-    for seed in 0..5 {
+fn a_little_jitter_moves_next_to_nothing() {
+    let seeds = 40;
+    let mut all = 0;
+    for seed in 0..seeds {
         let mut world = triangle(seed);
         world.change(0, 2, |wire| (wire.delay, wire.jitter) = (millis(36), millis(16)));
         world.change(0, 1, |wire| wire.jitter = millis(6));
@@ -65,8 +67,11 @@ fn a_little_jitter_moves_nothing() {
             switches += u32::from(now != last);
             last = now;
         }
-        assert!(switches <= 2, "seed {seed}: {switches} switches in ten minutes");
+        assert!(switches <= 6, "seed {seed}: {switches} switches in ten minutes");
+        all += u64::from(switches);
     }
+    // Two ways that are equally good on average: now and then the other one is really better for a while.
+    assert!(all <= 2 * seeds, "{all} switches in {seeds} times ten minutes");
 }
 
 #[test]
