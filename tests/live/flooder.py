@@ -23,7 +23,7 @@ def main(target, rate):
     out = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
     out.connect((target, 0))
     # The non-ESP marker, and no checksum, which IPv4 allows.
-    udp = struct.pack("!HHHH", 500, 4500, 8 + 4 + len(request), 0) + bytes(4)
+    udp = struct.pack("!HHHH", 61000, 4500, 8 + 4 + len(request), 0) + bytes(4)
     destination = socket.inet_aton(target)
     began, sent = time.monotonic(), 0
     while not ended:
