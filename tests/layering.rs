@@ -166,8 +166,9 @@ fn unsafe_code_is_only_in_os() {
 
 #[test]
 fn files_are_short() {
-    let long: Vec<_> =
-        sources().into_iter().filter(|(_, text)| text.lines().count() > LONGEST_FILE).map(|(file, _)| file).collect();
+    let folders = ["src", "tests", "fuzz/src", "fuzz/targets"];
+    let all = folders.into_iter().flat_map(below);
+    let long: Vec<_> = all.filter(|(_, text)| text.lines().count() > LONGEST_FILE).map(|(file, _)| file).collect();
     assert!(long.is_empty(), "over {LONGEST_FILE} lines: {long:?}");
 }
 
@@ -205,6 +206,12 @@ fn path(text: &str) -> String {
 }
 
 fn sources() -> Vec<(PathBuf, String)> {
+    let found = below("src");
+    assert!(found.len() > 30, "the sources were not found");
+    found
+}
+
+fn below(folder: &str) -> Vec<(PathBuf, String)> {
     fn walk(folder: &Path, found: &mut Vec<(PathBuf, String)>) {
         for entry in fs::read_dir(folder).expect("readable").map(|entry| entry.expect("readable").path()) {
             if entry.is_dir() {
@@ -216,8 +223,7 @@ fn sources() -> Vec<(PathBuf, String)> {
         }
     }
     let mut found = Vec::new();
-    walk(&root().join("src"), &mut found);
-    assert!(found.len() > 30, "the sources were not found");
+    walk(&root().join(folder), &mut found);
     found
 }
 
