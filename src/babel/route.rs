@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::neighbour::NeighbourId;
-use super::smooth::Smoothed;
+use super::smooth::{Smoothed, UNIT};
 use super::source::Distance;
 use crate::path::LinkId;
 use crate::time::Time;
@@ -147,7 +147,7 @@ impl Destination {
         let choice = |c: &Candidate| Choice { via: Via::Neighbour(c.neighbour), router_id: c.router_id };
         let usable = |candidate: &&Candidate| candidate.metric < INFINITY && feasible(candidate);
         let Some(current) = self.selected().filter(usable) else {
-            self.damping.better_since = None;
+            (self.damping.better_since, self.damping.fair_since) = (None, None);
             return self.candidates.iter().filter(usable).min_by_key(|c| (c.metric, c.neighbour)).map(choice);
         };
         let average = current.smoothed(now, half_life);
@@ -155,11 +155,19 @@ impl Destination {
             .candidates
             .iter()
             .filter(usable)
-            .filter(|c| c.metric < current.metric && c.smoothed(now, half_life) < average)
+            .filter(|c| c.metric.saturating_add(NOISE) < current.metric && c.smoothed(now, half_life) < average)
             .min_by_key(|c| (c.smoothed(now, half_life), c.neighbour));
         let gain = challenger.map(|c| {
             let clear = c.metric < current.metric - current.metric / 8;
-            if clear && c.smoothed(now, half_life) < average - average / 8 { Gain::Clear } else { Gain::Slight }
+            if clear && c.smoothed(now, half_life) < average - average / 8 {
+                Gain::Clear
+            } else if current.metric - c.metric >= NOTICEABLE
+                && average - c.smoothed(now, half_life) >= u32::from(NOTICEABLE) * UNIT
+            {
+                Gain::Fair
+            } else {
+                Gain::Slight
+            }
         });
         let (current, challenger) = (choice(current), challenger.map(choice));
         if self.damping.permits(now, hello, gain) { challenger } else { Some(current) }
@@ -187,6 +195,8 @@ impl Destination {
 enum Gain {
     /// More than an eighth.
     Clear,
+    /// A few milliseconds, which count once they have lasted.
+    Fair,
     /// Nothing that a user would notice, so there is time.
     Slight,
 }
@@ -196,6 +206,8 @@ enum Gain {
 #[derive(Default)]
 struct Damping {
     better_since: Option<Time>,
+    /// The same, but noticeably so.
+    fair_since: Option<Time>,
     switched_at: Time,
     switches: u32,
 }
@@ -204,18 +216,30 @@ impl Damping {
     /// Called at every decision; the answer yes is taken.
     fn permits(&mut self, now: Time, hello: Duration, gain: Option<Gain>) -> bool {
         let Some(gain) = gain else {
-            self.better_since = None;
+            (self.better_since, self.fair_since) = (None, None);
             return false;
         };
+        if gain == Gain::Slight {
+            self.fair_since = None;
+        }
         let calm = now.since(self.switched_at).as_micros() / (hello * CALM_HELLOS).as_micros().max(1);
         let recent = self.switches.saturating_sub(u32::try_from(calm).unwrap_or(u32::MAX)).min(3);
         let wait = WAITS.get(usize::try_from(recent).unwrap_or(usize::MAX)).copied().unwrap_or(LONGEST_WAIT);
-        let wait = hello * if gain == Gain::Slight { wait.max(SLIGHT_WAIT) } else { wait };
-        let since = *self.better_since.get_or_insert(now);
+        let wait = match gain {
+            Gain::Clear => hello * wait,
+            Gain::Fair => (hello * wait).max(FAIR_WAIT),
+            Gain::Slight => (hello * wait).max(SLIGHT_WAIT),
+        };
+        let better = *self.better_since.get_or_insert(now);
+        let since = match gain {
+            // However long it was better by a little before.
+            Gain::Fair => *self.fair_since.get_or_insert(now),
+            Gain::Clear | Gain::Slight => better,
+        };
         if now.since(since) < wait {
             return false;
         }
-        *self = Damping { better_since: None, switched_at: now, switches: recent + 1 };
+        *self = Damping { switched_at: now, switches: recent + 1, ..Damping::default() };
         true
     }
 }
@@ -228,9 +252,14 @@ pub(super) fn half_life(hello: Duration) -> Duration {
 /// Stands for our own router-id, which is no neighbour's.
 pub(super) const OURS: RouterId = [0; 8];
 const STATIC_METRIC: u16 = 96;
-/// How long a route has to be better, in Hello intervals: by the number of recent switches, and at least if by little.
+/// How long a route has to be better, in Hello intervals by the number of recent switches, and at least if it is not by much.
 const WAITS: [u32; 3] = [0, 2, 8];
-const SLIGHT_WAIT: u32 = 8;
+const SLIGHT_WAIT: Duration = Duration::from_secs(30);
+const FAIR_WAIT: Duration = Duration::from_secs(5);
+/// What 1 ms costs: to gain less is to gain nothing.
+const NOISE: u16 = 4;
+/// What 5 ms cost.
+const NOTICEABLE: u16 = 20;
 const LONGEST_WAIT: u32 = 16;
 /// After so many Hello intervals without a switch one switch is forgotten.
 const CALM_HELLOS: u32 = 15;

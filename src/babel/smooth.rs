@@ -43,7 +43,8 @@ fn halve(difference: u32, elapsed: Duration, half_life: Duration) -> u32 {
     u32::try_from(difference - difference * into / (2 * half_life)).unwrap_or(0)
 }
 
-const UNIT: u32 = 256;
+/// In 256ths.
+pub(super) const UNIT: u32 = 256;
 
 #[cfg(test)]
 mod tests {

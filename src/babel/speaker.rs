@@ -72,7 +72,7 @@ pub enum Unused {
     /// It might lead in a circle (RFC 8966 §3.5.1); its source is asked for a newer seqno if that would help.
     Unfeasible,
     Longer,
-    /// Shorter than the selected one, but not for long enough (RFC 8966 appendix A.3).
+    /// Shorter than the selected one, but by less than 1 ms or not for long enough (RFC 8966 appendix A.3).
     NotYet,
 }
 

@@ -136,7 +136,7 @@ pub fn routes(routes: &[Route], width: usize) -> String {
     let mut out = table(&columns, &rows, width);
     let has = |why| routes.iter().any(|route| route.unused == Some(why));
     let legend = [
-        (Unused::NotYet, "~ shorter, but not for long enough yet"),
+        (Unused::NotYet, "~ shorter, but not by enough or not for long enough yet"),
         (Unused::Unfeasible, "! not feasible: it might lead in a circle"),
         (Unused::LinkLost, "x link lost"),
     ];

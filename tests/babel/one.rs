@@ -231,7 +231,7 @@ fn an_unfeasible_update_keeps_the_route_and_asks() {
     assert!(bench.news().iter().any(|(link, _, tlv)| *link == 1 && *tlv == route_as_sent(7, 116)));
     bench.hear(0, &[route(P, 7, 300)]);
     assert_eq!(bench.metric(P), Some(116));
-    let asked = seqno_request(P, THEIR_ID, 8, 64);
+    let asked = seqno_request(P, THEIR_ID, 8, 255);
     assert_eq!(bench.news(), [(0, theirs(0), asked.clone())], "unicast, at once");
     bench.hear(0, &[route(P, 7, 300)]);
     assert_eq!(bench.news(), [], "one request is under way");
@@ -281,7 +281,7 @@ fn a_better_route_is_asked_for_by_the_least_seqno() {
     bench.news();
     bench.hear(1, &[route(P, 8, 100)]);
     bench.run(5, 3);
-    assert!(bench.news().contains(&(1, theirs(1), seqno_request(P, THEIR_ID, 9, 64))), "its metric is forbidden");
+    assert!(bench.news().contains(&(1, theirs(1), seqno_request(P, THEIR_ID, 9, 255))), "its metric is forbidden");
 }
 
 fn route_as_sent(seqno: u16, metric: u16) -> Tlv {

@@ -449,6 +449,43 @@ fn ten_thousand_routes() {
     assert_eq!(net.nodes[2].speaker.selected().count(), 0, "and forgotten");
 }
 
+/// A wobble of a millisecond changes nothing, and ten milliseconds that are gained for some seconds do.
+#[test]
+fn a_millisecond_is_noise_and_ten_are_not() {
+    let to = "10.9.0.0/16";
+    for (hello_ms, within) in [(1000, 12), (4000, 32)] {
+        for seed in 0..10 {
+            // Two relays at equal distance.
+            let mut net = Net::with_hello(seed, 4, Duration::from_millis(hello_ms));
+            for (a, b) in [(0, 1), (1, 3), (0, 2), (2, 3)] {
+                net.wire(a, b, 30);
+            }
+            net.announce(3, &[to]);
+            net.run(120);
+            let used = if net.goes(0, to, 0) { 0 } else { 2 };
+            for step in 0..60 {
+                // Either way gains half a millisecond each way, in turns.
+                net.wires[used].delay = [Duration::from_micros(30_000 + 500 * (step % 2)); 2];
+                net.wires[2 - used].delay = [Duration::from_micros(30_500 - 500 * (step % 2)); 2];
+                net.run(10);
+            }
+            assert!(net.goes(0, to, used), "seed {seed}: moved by a millisecond");
+            // The other way gains ten for two seconds, then for good.
+            net.set_delay(used, 30);
+            net.set_delay(2 - used, 30);
+            net.run(20);
+            net.set_delay(2 - used, 25);
+            net.run(2);
+            net.set_delay(2 - used, 30);
+            net.run(60);
+            assert!(net.goes(0, to, used), "seed {seed}: moved by a moment");
+            assert_eq!(net.nodes[0].switches.get(&prefix(to)), None, "seed {seed}");
+            net.set_delay(2 - used, 25);
+            net.wait(within, "the way that is faster by 10 ms", |net| net.goes(0, to, 2 - used));
+        }
+    }
+}
+
 /// Acknowledged at once, urgent updates are sent once and not five times; without answers they are repeated.
 #[test]
 fn urgent_updates_are_acknowledged() {
