@@ -236,7 +236,7 @@ const REPEATS: [Duration; 2] = [Duration::from_millis(500), Duration::from_milli
 /// Time between the copies of an urgent update.
 pub(super) const REPEAT: Duration = Duration::from_millis(400);
 /// More changes at once than this are told by a dump.
-const MAX_TRIGGERED: usize = 512;
+pub(super) const MAX_TRIGGERED: usize = 512;
 const MAX_UNICAST: usize = 256;
 /// A dump sends so many packets, then pauses: about a megabit a second.
 const BURST: u32 = 8;

@@ -1,5 +1,6 @@
 //! The terms of a link: how it counts, and which prefixes are taken from the neighbours there and told to them.
 
+use super::link::MAX_TRIGGERED;
 use super::neighbour::NeighbourId;
 use super::select::Urgency;
 use super::speaker::Speaker;
@@ -57,6 +58,11 @@ impl Speaker {
             link.withdrawn.retain(|prefix| !terms.announce.permits(prefix));
             link.withdrawn.extend(hidden.iter().copied());
             link.dump.want(now, gap);
+            if hidden.len() >= MAX_TRIGGERED {
+                // More than can be taken back one by one: everything is, and the dump tells what stays.
+                link.reset = true;
+                return;
+            }
         }
         for prefix in hidden {
             self.trigger(now, prefix, Urgency::Urgent, Some(id));

@@ -49,6 +49,20 @@ fn what_is_not_accepted_is_not_passed_on() {
     net.wait(2, "asked for again", |net| net.has_route(2, LAN));
 }
 
+/// More than is queued one by one.
+#[test]
+fn a_great_many_are_taken_back_at_once() {
+    let mut net = Net::new(1, 2);
+    net.wire(0, 1, 10);
+    let many: Vec<String> = (0..600).map(|n| format!("192.168.{}.{}/32", n / 250, n % 250)).collect();
+    let all: Vec<&str> = many.iter().map(String::as_str).chain([TEN]).collect();
+    net.announce(0, &all);
+    net.run(20);
+    assert!(all.iter().all(|to| net.has_route(1, to)));
+    set(&mut net, 0, 0, &Terms { announce: only(&["10.0.0.0/8"]), ..Terms::default() });
+    net.wait(3, "all taken back", |net| many.iter().all(|to| !net.has_route(1, to)) && net.has_route(1, TEN));
+}
+
 #[test]
 fn what_is_not_announced_any_more_is_taken_back() {
     let mut net = three();
