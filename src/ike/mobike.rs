@@ -65,9 +65,9 @@ impl Mobike {
         self.seen = payloads::notify(peer, NotifyType::NAT_DETECTION_DESTINATION_IP).map(|notify| notify.data.clone());
     }
 
-    /// For an IKE SA that takes the place of this one.
+    /// For an IKE SA that takes the place of this one. What NAT detection says depends on its SPIs: the first answer tells.
     pub(super) fn inherit(&self) -> Mobike {
-        Mobike { tell: self.tell || self.asked.is_some(), asked: None, ..self.clone() }
+        Mobike { tell: self.tell || self.asked.is_some(), asked: None, seen: None, ..self.clone() }
     }
 
     /// There is a request to make.
@@ -115,7 +115,11 @@ impl Core {
     pub(super) fn take_detour(&mut self, ctx: &mut Context) {
         let (from, (_, tries)) = (self.from, self.window.under_way().unwrap_or((Exchange::INFORMATIONAL, 0)));
         let elsewhere = from.remote.ip() != self.path.remote.ip();
-        if tries > 1 && elsewhere && self.detours().iter().any(|detour| detour.remote == from.remote) {
+        if tries > 1
+            && elsewhere
+            && !ctx.from_inside
+            && self.detours().iter().any(|detour| detour.remote == from.remote)
+        {
             self.path = from;
             self.mobike.tell = true;
             self.moved(ctx);

@@ -158,6 +158,8 @@ impl Dial {
         let failures = self.failures;
         self.fail(now, LONGEST_UNSENT_WAIT, rng);
         self.failures = self.failures.min(failures.max(PORT_CHANGE_EVERY));
+        // Another port helps against what forgets us on the way, and nothing has gone that way.
+        self.moved = true;
     }
 
     /// A session stands, whoever began it: no more tries until [`Dial::restart`].

@@ -36,7 +36,7 @@ impl Node {
                 self.ike.probe(now, session.sa);
             }
         }
-        self.links.rearm();
+        self.settle(now);
     }
 
     /// The paths of sessions: their sources are to be looked at when addresses of this system come or go, or cannot be sent from.
@@ -83,9 +83,10 @@ impl Node {
             && session.behind_nat != behind_nat
         {
             session.behind_nat = behind_nat;
-            link.next_check = Some(now + link::SILENCE);
+            let at = now + link::SILENCE;
+            link.next_check = Some(link.next_check.map_or(at, |next| next.min(at)));
             let (name, what) = (&self.peers[link.peer].name, if behind_nat { "are" } else { "are no longer" });
-            log::info!("{name}: we {what} behind a NAT");
+            log::debug!("{name}: we {what} behind a NAT");
         }
         self.move_link(id, path);
     }

@@ -11,7 +11,8 @@ use std::time::Duration;
 use super::Node;
 use super::dial::Dial;
 use super::link::{LINE, Link, clipped};
-use crate::config::plan::{Endpoint, Peer, Plan};
+use crate::config::plan::{Endpoint, Peer, Plan, Steering};
+use crate::identity::Identity;
 use crate::path::PeerId;
 use crate::time::Time;
 
@@ -66,7 +67,12 @@ impl std::fmt::Display for Reloaded {
 
 impl Node {
     /// Makes the node do what `plan` says, as far as it can while it runs.
-    pub fn reload(&mut self, now: Time, plan: Plan) -> Reloaded {
+    pub fn reload(&mut self, now: Time, mut plan: Plan) -> Reloaded {
+        // Who we are stays until a restart, to each peer as well.
+        let new_name = Identity::fqdn(&plan.name);
+        for peer in plan.peers.iter_mut().filter(|peer| peer.local_id == new_name) {
+            peer.local_id = Identity::fqdn(&self.plan.name);
+        }
         let mut done = Reloaded { needs_restart: self.needs_restart(&plan), ..Reloaded::default() };
         self.change_peers(now, &plan.peers, &mut done);
         let locator_changed = self.plan.locator != plan.locator;
@@ -79,8 +85,10 @@ impl Node {
             done.announce = true;
         }
         let locators = |peers: &[Peer]| peers.iter().filter_map(|peer| peer.locator).collect::<Vec<_>>();
-        done.steering |= self.plan.steering != plan.steering || locators(&self.plan.peers) != locators(&plan.peers);
-        self.plan.steering = plan.steering;
+        // The kernel's rules for an exit are made at start only.
+        let steering = Steering { exit: self.plan.steering.exit, ..plan.steering };
+        done.steering |= self.plan.steering != steering || locators(&self.plan.peers) != locators(&plan.peers);
+        self.plan.steering = steering;
         if self.plan.suites != plan.suites {
             self.plan.suites = plan.suites.clone();
             self.ike.set_suites(plan.suites);

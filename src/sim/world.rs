@@ -180,7 +180,6 @@ impl World {
         self.drain(host);
     }
 
-    /// Pulls the plug: no DELETE, no retraction.
     /// `wattle rekey`, as a person would ask for it.
     pub(crate) fn rekey(&mut self, host: usize, name: &str, ike: bool, children: bool) -> Result<String, String> {
         let now = self.now;
@@ -189,6 +188,7 @@ impl World {
         done.unwrap_or_else(|| Err("not running".to_owned()))
     }
 
+    /// Pulls the plug: no DELETE, no retraction.
     pub(crate) fn kill(&mut self, host: usize) {
         self.hosts[host].node = None;
         self.drain(host);

@@ -6,6 +6,7 @@ use super::super::build::endpoint;
 use super::super::{Mesh, World};
 use super::{all_up, has_route, lost_pings, millis, next_hop, seconds};
 use crate::config::plan::Rekey;
+use crate::identity::Identity;
 use crate::node::Reloaded;
 use crate::offload::Switch;
 use crate::prefix::Prefix;
@@ -157,12 +158,22 @@ fn what_needs_a_restart_is_told_and_a_broken_file_changes_nothing() {
     plan.tun.as_mut().unwrap().name = "mesh0".into();
     plan.offload.tun = Switch::Off;
     plan.log = Some("debug".into());
-    let restart = ["listen", "tun", "rekey", "kernel", "offload", "log"];
+    plan.steering.exit = true;
+    // Who we are to each peer is by our name, unless they are told otherwise.
+    plan.name = "other".into();
+    plan.peers.iter_mut().for_each(|peer| peer.local_id = Identity::fqdn("other"));
+    let restart = ["name", "listen", "tun", "rekey", "kernel", "exit", "offload", "log"];
     let done = world.reload(0, plan);
     assert_eq!(done.needs_restart, restart);
     assert!(done.is_nothing());
     assert_eq!(world.snapshot(0).config.needs_restart, restart);
+    // The name by which the tests find it.
+    world.hosts[0].plan.name = "n0".into();
     assert!(all_up(&world));
+    // And is told again as long as it is so.
+    let mut again = world.hosts[0].plan.clone();
+    again.name = "other".into();
+    assert_eq!(world.reload(0, again).needs_restart, restart);
     let before = world.snapshot(0).peers;
     let now = world.now;
     world.hosts[0].node.as_mut().unwrap().reload_failed("x".repeat(500));
