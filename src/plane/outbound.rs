@@ -69,8 +69,12 @@ impl Plane {
             let place = self.tables.policies.choose(decision.verdict, &header, packet);
             let fits = cut.largest() <= usize::from(self.mtu_by(now, place));
             match (place, decision.target) {
-                (Ok(Some(place)), _) if fits => return self.steer_super(now, place, &header, packet, &mut cut, out),
-                (Ok(None), Some(Target::Link(id))) if fits && decision.verdict == Verdict::Plain => {
+                (Ok(Some(place)), _) if fits && self.can_steer(place) => {
+                    return self.steer_super(now, place, &header, packet, &mut cut, out);
+                }
+                (Ok(None), Some(Target::Link(id)))
+                    if fits && !matches!(decision.verdict, Verdict::OurSid | Verdict::Sid) =>
+                {
                     if let Some(link) = self.links.get_mut(&id).filter(|link| !link.out.is_empty()) {
                         while let Some((head, payload)) = cut.next() {
                             link.seal_parts(now, id, &header, [head, payload], out)?;

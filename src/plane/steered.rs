@@ -13,14 +13,14 @@ use crate::steer::policy::Verdict;
 use crate::time::Time;
 use crate::wire::icmp::{self, Problem};
 use crate::wire::ip::{self, Header, fragment};
-use crate::wire::srv6::{self, Routing};
+use crate::wire::srv6;
 
 /// Whether a packet brings a segment list.
 pub(super) fn has_segments(header: &Header, packet: &[u8]) -> bool {
     // Most packets have no extension header and are not looked at.
     !header.is_ipv4()
-        && matches!(header.protocol, srv6::ROUTING | HOP_BY_HOP | DESTINATION_OPTIONS)
-        && srv6::chain(header, packet).is_none_or(|chain| chain.routing.is_some_and(|r| r.kind == Routing::SEGMENTS))
+        && matches!(header.protocol, ip::ROUTING | ip::HOP_BY_HOP | ip::DESTINATION_OPTIONS | ip::FRAGMENT)
+        && srv6::has_segments(header, packet)
 }
 
 impl Plane {
@@ -48,6 +48,14 @@ impl Plane {
         });
         self.scratch = scratch;
         cut
+    }
+
+    /// Whether the first tunnel of a policy's path has an SA. Where it has none, each packet is told so by itself.
+    pub(super) fn can_steer(&mut self, place: u16) -> bool {
+        match self.tables.policies.at(place).and_then(|active| active.way) {
+            Some(Target::Link(id)) => self.links.get(&id).is_some_and(|link| !link.out.is_empty()),
+            _ => true,
+        }
     }
 
     /// The same for all packets of a super-packet; each fits.
@@ -219,6 +227,7 @@ impl Plane {
         if let Some((mtu, quoted)) = icmp::too_big6(message)
             && let Some((IpAddr::V6(source), IpAddr::V6(segment))) = ip::addresses(quoted)
             && self.tables.domain.source() == Some(source)
+            && self.tables.domain.is_member(header.source)
         {
             self.tables.policies.learn(now, segment, mtu);
         }
@@ -278,5 +287,3 @@ const MOST_NEWS: usize = 64;
 /// Codes of ICMPv6 parameter problems (RFC 4443 §3.4, RFC 8986 §10.3).
 const ERRONEOUS_FIELD: u8 = 0;
 const SR_UPPER_LAYER: u8 = 4;
-const HOP_BY_HOP: u8 = 0;
-const DESTINATION_OPTIONS: u8 = 60;

@@ -141,7 +141,7 @@ impl Policies {
         let transport = ip::transport(header, packet);
         let matches = |active: &Active| {
             let Policy { prefix, conditions, .. } = &active.policy;
-            prefix.matches(header.destination, header.source) && conditions.hold(header.tos, transport)
+            prefix.matches(header.destination, header.source) && conditions.hold(header, transport)
         };
         self.list.iter().zip(0..).find(|(active, _)| matches(active)).map(|(_, place)| place)
     }
@@ -199,10 +199,18 @@ impl Policies {
 
     /// A router on the way to `segment` says that outer packets have at most `mtu` octets.
     pub fn learn(&mut self, now: Time, segment: Ipv6Addr, mtu: u16) {
+        // RFC 8201 §4: no IPv6 link has less, and whoever says so is not to be believed.
+        if usize::from(mtu) < LEAST6 {
+            return;
+        }
         for active in self.list.iter_mut().filter(|active| active.policy.segments.contains(&segment)) {
             let Some(overhead) = active.encapsulation.as_ref().map(Encapsulation::overhead) else { continue };
-            let room = usize::from(mtu).saturating_sub(overhead).max(LEAST);
-            active.learnt = u16::try_from(room).ok().map(|room| (room, now));
+            let least = if active.policy.prefix.is_ipv4() { LEAST } else { LEAST6 };
+            let room = u16::try_from(usize::from(mtu).saturating_sub(overhead).max(least)).unwrap_or(u16::MAX);
+            // Such a message never raises what is known.
+            if active.learnt.is_none_or(|(learnt, since)| room < learnt || now.since(since) >= FORGET) {
+                active.learnt = Some((room, now));
+            }
         }
     }
 }
@@ -230,18 +238,21 @@ impl Conditions {
         usize::from(self.protocol.is_some()) + usize::from(self.ports.is_some()) + usize::from(self.dscp.is_some())
     }
 
-    fn hold(&self, tos: u8, transport: Option<(u8, &[u8])>) -> bool {
+    fn hold(&self, header: &Header, transport: Option<(u8, &[u8])>) -> bool {
         let port = transport
             .filter(|(protocol, _)| HAVE_PORTS.contains(protocol))
             .and_then(|(_, segment)| segment.get(2..4)?.first_chunk().map(|octets| u16::from_be_bytes(*octets)));
-        self.dscp.is_none_or(|dscp| tos >> 2 == dscp)
-            && self.protocol.is_none_or(|wanted| transport.is_some_and(|(protocol, _)| protocol == wanted))
+        // IPv4 says the protocol in every fragment.
+        let protocol = if header.is_ipv4() { Some(header.protocol) } else { transport.map(|(protocol, _)| protocol) };
+        self.dscp.is_none_or(|dscp| header.tos >> 2 == dscp)
+            && self.protocol.is_none_or(|wanted| protocol == Some(wanted))
             && self.ports.as_ref().is_none_or(|ports| port.is_some_and(|port| ports.contains(&port)))
     }
 }
 
 /// What every IPv4 link takes, more or less (RFC 791 §3.1); a lower word would be a lie.
 const LEAST: usize = 576;
+const LEAST6: usize = 1280;
 const FORGET: std::time::Duration = std::time::Duration::from_secs(600);
 /// TCP, UDP, DCCP, SCTP, UDP-Lite.
 const HAVE_PORTS: [u8; 5] = [ip::TCP, ip::UDP, 33, 132, 136];

@@ -281,10 +281,10 @@ fn adjust_header_checksum(packet: &mut [u8], old: u16, new: u16) {
 
 const ECN_MASK: u8 = 0x03;
 const UDP_HEADER_LEN: usize = 8;
-const HOP_BY_HOP: u8 = 0;
-const ROUTING: u8 = 43;
-const FRAGMENT: u8 = 44;
-const DESTINATION_OPTIONS: u8 = 60;
+pub const HOP_BY_HOP: u8 = 0;
+pub const ROUTING: u8 = 43;
+pub const FRAGMENT: u8 = 44;
+pub const DESTINATION_OPTIONS: u8 = 60;
 
 #[cfg(test)]
 mod tests;

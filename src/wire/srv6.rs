@@ -8,12 +8,10 @@ use std::net::Ipv6Addr;
 
 use ipnet::Ipv6Net;
 
-use super::ip::{self, Header};
+use super::ip::{self, DESTINATION_OPTIONS, FRAGMENT, HOP_BY_HOP, Header, ROUTING};
 
 /// Most segments of a list that is made or acted on.
 pub const MAX_SEGMENTS: usize = 16;
-/// IPv6 routing header.
-pub const ROUTING: u8 = 43;
 /// Where a routing header has its type and Segments Left.
 pub const TYPE_AT: usize = 2;
 pub const LEFT_AT: usize = 3;
@@ -140,6 +138,26 @@ pub fn chain(header: &Header, packet: &[u8]) -> Option<Chain> {
     None
 }
 
+/// Whether a packet brings a segment list anywhere, or a chain of headers in which it could not be seen.
+pub fn has_segments(header: &Header, packet: &[u8]) -> bool {
+    let mut rest = header.payload(packet);
+    let mut next = header.protocol;
+    // Each turn takes 8 octets or more off the packet, or ends.
+    loop {
+        let length = match (next, rest) {
+            (ROUTING, &[_, _, Routing::SEGMENTS, ..]) => return true,
+            (HOP_BY_HOP | ROUTING | DESTINATION_OPTIONS, &[_, units, ..]) => (usize::from(units) + 1) * 8,
+            // What the other fragments continue, the first one has let pass.
+            (FRAGMENT, &[_, _, high, low, ..]) if u16::from_be_bytes([high, low]) & 0xfff8 != 0 => return false,
+            (FRAGMENT, &[_, ..]) => 8,
+            (HOP_BY_HOP | ROUTING | DESTINATION_OPTIONS | FRAGMENT, _) => return true,
+            _ => return false,
+        };
+        let (Some(&after), Some(behind)) = (rest.first(), rest.get(length..)) else { return true };
+        (next, rest) = (after, behind);
+    }
+}
+
 /// Octets of the outer header and the SRH of a path of `segments`.
 pub fn overhead(segments: usize, reduced: bool) -> usize {
     ip::HEADER6_LEN + if reduced && segments <= 1 { 0 } else { FIXED + SEGMENT * (segments - usize::from(reduced)) }
@@ -175,8 +193,6 @@ fn tlvs_fit(mut tlvs: &[u8]) -> bool {
 const FIXED: usize = 8;
 const SEGMENT: usize = 16;
 const PAD1: u8 = 0;
-const HOP_BY_HOP: u8 = 0;
-const DESTINATION_OPTIONS: u8 = 60;
 const NEXT_HEADER_AT: usize = 6;
 /// RFC 8200 §4.1 knows three before the upper layer; destination options may come twice.
 const MAX_HEADERS: usize = 5;

@@ -80,7 +80,12 @@ impl Net {
                 let mut next = Egress::default();
                 for datagram in train.datagrams() {
                     let from = u8::try_from(from).unwrap();
+                    let made = |out: &Egress| {
+                        inner(out).len() + out.trains.iter().map(|train| train.datagrams().count()).sum::<usize>()
+                    };
+                    let before = made(&next);
                     self.plane(to).inbound(NOW, path(from), train.tos, &mut datagram.to_vec(), &mut next);
+                    assert!(made(&next) <= before + 2, "one packet makes at most one and an error");
                 }
                 under_way.push((to, next));
             }
@@ -253,6 +258,12 @@ fn a_narrow_router_on_the_way_is_believed_for_a_while() {
     let answer = &net.send(1, &udp4(1, 3, 0, 64, 1336 - 28))[0][0];
     assert_eq!(u16::from_be_bytes([answer[26], answer[27]]), 1236);
     assert_eq!(net.send(1, &udp4(1, 3, 0, 64, 1236 - 28))[2].len(), 1);
+    // More is no news, and less than IPv6 has everywhere is none either.
+    for mtu in [1500, 1279, 0] {
+        net.plane(1).tables.policies.learn(NOW, end(2), mtu);
+        assert_eq!(net.send(1, &udp4(1, 3, 0, 64, 1236 - 28))[2].len(), 1);
+        assert!(net.send(1, &udp4(1, 3, 0, 64, 1237 - 28))[2].is_empty());
+    }
     let mut out = Egress::default();
     net.plane(1).outbound(NOW + std::time::Duration::from_secs(601), &udp4(1, 3, 0, 64, 1336 - 28), &mut out);
     assert_eq!(out.trains.len(), 1, "tried again after ten minutes");
@@ -289,6 +300,13 @@ fn the_most_specific_policy_wins() {
     let counts: Vec<u64> = net.planes[0].policies().map(|active| active.count.packets).collect();
     assert_eq!(counts, [1, 1, 1, 1, 0]);
     assert_eq!(net.drops(2), [("no_route", 1)], "node 2 is no exit");
+    // All fragments of a protocol take the way of the first.
+    let udp = Conditions { protocol: Some(ip::UDP), ..Conditions::default() };
+    net.steer(1, vec![Policy { conditions: udp, ..policy("10.3.0.0/16", &[exit(3)]) }]);
+    let mut fragment = udp4(1, 3, 0, 64, 9);
+    fragment[6..8].copy_from_slice(&[0x20, 0x40]);
+    net.send(1, &fragment);
+    assert_eq!(net.planes[0].policies().next().unwrap().count.packets, 1);
 }
 
 #[test]
@@ -471,6 +489,16 @@ fn the_local_network_may_not_use_sids() {
     // A list towards an ordinary address.
     net.send(1, &around(lan, &[host6(3).into(), exit(3)], 64, 4, &inner4));
     assert_eq!(net.drops(1), [("sid_from_outside", 9), ("srh_from_outside", 1)]);
+    // Nor one that stands behind other headers.
+    let plain = around(lan, &[host6(3).into(), exit(3)], 64, 4, &inner4);
+    for between in [[43, 0, 0, 0, 0, 0, 0, 1], [43, 0, 253, 0, 0, 0, 0, 0]] {
+        let mut hidden = [&plain[..40], &between, &plain[40..]].concat();
+        hidden[6] = if between[2] == 253 { 43 } else { 44 };
+        let length = u16::try_from(hidden.len() - 40).unwrap();
+        hidden[4..6].copy_from_slice(&length.to_be_bytes());
+        net.send(1, &hidden);
+    }
+    assert_eq!(net.drops(1), [("sid_from_outside", 9), ("srh_from_outside", 3)]);
     // Who is listed may, here and where it arrives.
     for number in 1..=3 {
         let domain = Domain { sources: vec!["fd01::/16".parse().unwrap()], ..net.plane(number).domain().clone() };
@@ -535,9 +563,13 @@ fn a_super_packet_is_steered_as_a_whole() {
         let (plain, none) = steered(Vec::new());
         assert_eq!((plain.len(), none), (17, 0));
         assert_eq!(steered(vec![policy(site, &segments)]), (plain.clone(), 17));
-        // With conditions, too; and if they are too large for the path, each is told so.
+        // With conditions, too.
         let condition = Conditions { ports: Some(2000..=2000), ..Conditions::default() };
-        assert_eq!(steered(vec![Policy { conditions: condition, ..policy(site, &segments) }]), (plain, 17));
+        assert_eq!(steered(vec![Policy { conditions: condition, ..policy(site, &segments) }]), (plain.clone(), 17));
+        // What the conditions leave out, and an exception, are no slower than without policies.
+        let other = Conditions { ports: Some(1..=1), ..Conditions::default() };
+        let left_out = vec![Policy { conditions: other, ..policy(site, &segments) }, policy(site, &[])];
+        assert_eq!(steered(left_out), (plain, 0));
     }
 }
 
