@@ -386,6 +386,7 @@ fn live_udp_both_families() {
     });
     // The listening port has a door in each family.
     assert_eq!(udp.sockets(), 6);
+    assert_eq!(udp.short_buffer(), None, "each got the room that it asked for");
     // From a chosen address, with a traffic class, more than one batch, the last one shorter
     for (remote, local) in [("127.0.0.1", "192.0.2.1"), ("::1", "2001:db8::1")] {
         let remote: IpAddr = remote.parse().unwrap();
@@ -514,10 +515,13 @@ fn live_udp_a_flood_of_strangers() {
             let sent = sender.send(&path, 0, datagram.len(), datagram);
             assert_eq!((sent.full, sent.failed), (0, 0));
         };
+        // Between ports one of which is 500 there is no marker.
         let first = ike(34, 0x08, 600);
-        (0..3000).for_each(|_| send(&first));
+        let bare = first[4..].to_vec();
+        (0..1500).for_each(|_| [&first, &bare].into_iter().for_each(|datagram| send(datagram)));
         let others =
             [vec![7; 1400], vec![0xff], ike(34, 0x20, 600), ike(35, 0x08, 600), ike(37, 0x20, 60), vec![0; 22]];
+        let others = [&others[..], &[ike(34, 0x20, 600)[4..].to_vec(), ike(35, 0x08, 600)[4..].to_vec()]].concat();
         others.iter().for_each(|datagram| send(datagram));
         // The kernel says how many it has lost with the next one that it has room for.
         let (mut came, mut lost, mut sent) = (Vec::new(), 0, 3000);
@@ -539,10 +543,10 @@ fn live_udp_a_flood_of_strangers() {
             send(&first);
             sent += 1;
         }
-        let firsts = came.iter().filter(|datagram| **datagram == first).count();
+        let firsts = came.iter().filter(|datagram| **datagram == first || **datagram == bare).count();
         assert!((50..2500).contains(&firsts), "{firsts}");
         assert_eq!(firsts + lost, sent, "{remote}: {lost} lost");
-        came.retain(|datagram| *datagram != first);
+        came.retain(|datagram| *datagram != first && *datagram != bare);
         assert_eq!(came, others, "{remote}");
     }
 }

@@ -3,7 +3,7 @@
 //! Outputs are drained before more is read, so that memory is bounded. Everything runs on one thread; the only `.await`s
 //! are the sleep and, when there is more to read, a look at what else is ready. Idle, it costs nothing: there is no tick.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::future::poll_fn;
 use std::io;
@@ -73,8 +73,12 @@ struct Driver<'a> {
     hung_up: bool,
     /// A command was served that gave the node something to send.
     commanded: Pin<Box<Receiver<()>>>,
+    /// One of them was a reload.
+    reloaded: &'a Cell<bool>,
     /// When to try to make the device again, and how long to wait after that.
     reopen: Option<(Instant, Duration)>,
+    /// When to try again to follow the kernel's routes.
+    follow_again: Option<Instant>,
     timer: Timer,
     batch: Batch,
     packet: Box<[u8]>,
@@ -97,6 +101,7 @@ pub(super) async fn drive(
     let (resolver_out, resolved) = channel::unbounded();
     let (command_out, commanded) = channel::bounded(1);
     let reloader = Reloader::new(&node, clock, source, files);
+    let reloaded = Cell::new(false);
     let mut driver = Driver {
         plan: &plan,
         node: &node,
@@ -114,7 +119,9 @@ pub(super) async fn drive(
         lookout: Lookout::new(reloader.files()),
         hung_up: false,
         commanded: Box::pin(commanded),
+        reloaded: &reloaded,
         reopen: None,
+        follow_again: None,
         timer: Timer::never(),
         batch: Batch::new(),
         packet: vec![0; PACKET].into(),
@@ -125,6 +132,7 @@ pub(super) async fn drive(
     let serve = server.serve(|request| match request {
         Request::Reload => {
             let (fine, message) = reloader.reload("wattle reload");
+            reloaded.set(true);
             // Full means that the loop is about to look anyway.
             let _ = command_out.try_send(());
             Answer::Done { fine, message }
@@ -178,6 +186,9 @@ impl Driver<'_> {
             kernel.repair(Clock::instant());
         }
         self.read_routes();
+        if self.follow_again.take_if(|at| *at <= Clock::instant()).is_some() {
+            self.follow_routes();
+        }
         if self.reopen.is_some_and(|(at, _)| at <= Clock::instant()) {
             self.reopen_tun();
         }
@@ -232,13 +243,17 @@ impl Driver<'_> {
 
     /// Looks at the kernel's routes from now on, if they are to be announced, and not otherwise.
     fn follow_routes(&mut self) {
-        let wanted = self.node.borrow().followed_tables().next().is_some();
-        self.routes = None;
-        if wanted {
-            let opened = Routes::open(Clock::instant()).inspect_err(|error| {
-                log::warn!("cannot follow the kernel's routes: {}; none of them is announced", words(error));
-            });
-            self.routes = opened.ok();
+        (self.routes, self.follow_again) = (None, None);
+        if self.node.borrow().followed_tables().next().is_none() {
+            return;
+        }
+        match Routes::open(Clock::instant()) {
+            Ok(routes) => self.routes = Some(routes),
+            Err(error) => {
+                log::warn!("cannot follow the kernel's routes: {}; none of them is announced", words(&error));
+                self.node.borrow_mut().handle_kernel_routes(self.clock.now(), Vec::new());
+                self.follow_again = Some(Clock::instant() + LONGEST);
+            }
         }
     }
 
@@ -463,7 +478,7 @@ impl Driver<'_> {
         let reopen = self.reopen.map(|(at, _)| at);
         let routes = self.routes.as_ref().and_then(Routes::deadline);
         let others = [self.lookout.deadline(), self.system.uplink.deadline()];
-        [node, kernel, reopen, routes].into_iter().chain(others).flatten().min()
+        [node, kernel, reopen, self.follow_again, routes].into_iter().chain(others).flatten().min()
     }
 
     /// Learns what is ready; waits for it, or for the deadline, unless there is more to do anyway.
@@ -488,7 +503,11 @@ impl Driver<'_> {
         ready |= self.routes.as_mut().is_some_and(|routes| routes.poll(context, Clock::instant()));
         ready |= self.system.uplink.poll(context, Clock::instant());
         while let Poll::Ready(Some(())) = self.commanded.as_mut().poll_next(context) {
-            self.after_reload();
+            if self.reloaded.take() {
+                self.after_reload();
+            } else {
+                self.drain();
+            }
             ready = true;
         }
         while let Poll::Ready(Some(answer)) = self.resolved.as_mut().poll_next(context) {

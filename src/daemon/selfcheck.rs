@@ -42,7 +42,8 @@ pub(super) fn system(plan: &Plan, tun: Option<&Tun>, udp: &Udp) {
     }
     for (ipv6, family) in [(false, "IPv4"), (true, "IPv6")] {
         let announced = plan.announce.iter().any(|prefix| prefix.is_ipv4() != ipv6);
-        if tun.is_some() && (announced || plan.steering.exit) && !host::forwards(ipv6) {
+        let forwards = announced || !plan.from_kernel.is_empty() || plan.steering.exit;
+        if tun.is_some() && forwards && !host::forwards(ipv6) {
             forwarding(ipv6, family);
         }
     }

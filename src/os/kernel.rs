@@ -8,6 +8,7 @@
 //! table of its own for each source prefix, T + 65536·n, with a rule `pref R+1 from SOURCE fwmark 0/B lookup` it, B being
 //! the highest bit of M (`not` would turn the source round too). The kernel then sends us just what some route matches,
 //! and the plane decides between routes (RFC 9079 §4); this serves IPv4 too, and kernels without IPV6_SUBTREES.
+//! An exit has `pref R iif TUN lookup main`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -199,10 +200,7 @@ impl Kernel {
 
     /// Removes everything of ours.
     pub fn close(&mut self) {
-        if let Some(gateway) = self.gateway.take() {
-            let result = self.socket.request(netlink::default_route_delete(gateway));
-            self.say("delete a route", false, &gone_is_fine(result));
-        }
+        self.gateway = None;
         self.link = None;
         self.routes.clear();
         if let Err(error) = self.flush() {
@@ -259,6 +257,8 @@ impl Kernel {
     }
 
     fn flush(&mut self) -> io::Result<()> {
+        // Hardly ever there, and never on a system without IPv6.
+        let _ = self.socket.request(netlink::default_route_delete());
         for ipv6 in [false, true] {
             let (routes, rules) = self.present(ipv6)?;
             for rule in rules {

@@ -91,6 +91,8 @@ struct Half {
     id: SocketId,
     ipv6: bool,
     io: Async<UdpSocket>,
+    /// Octets of room for what has come in, as it was asked for.
+    room: i32,
     /// There may be something to read.
     ready: bool,
     /// Datagrams lost so far because the socket was full, modulo 2³².
@@ -146,9 +148,12 @@ impl Udp {
     /// The least room for datagrams that have come in and wait, of all sockets, if it is less than asked for: in octets, as the
     /// kernel counts them.
     pub fn short_buffer(&self) -> Option<usize> {
-        let sizes = self.sockets.iter().filter_map(|half| SockRef::from(half.io.get_ref()).recv_buffer_size().ok());
         // The kernel doubles what it is asked for.
-        sizes.min().filter(|&size| size < 2 * usize::try_from(BUFFER).unwrap_or(0))
+        let short = self.sockets.iter().filter_map(|half| {
+            let size = SockRef::from(half.io.get_ref()).recv_buffer_size().ok()?;
+            (size < 2 * usize::try_from(half.room).unwrap_or(0)).then_some(size)
+        });
+        short.min()
     }
 
     /// How many sockets there are: the range of [`Udp::receive`].
@@ -298,17 +303,17 @@ impl Udp {
             let Some(io) = io else { continue };
             // Strangers only know the ports of the configuration. What is sent goes by the first socket of a port.
             let door = if listening { self.open_door(&io, port, ipv6) } else { None };
-            self.put(id, ipv6, io);
-            door.into_iter().for_each(|door| self.put(id, ipv6, door));
+            self.put(id, ipv6, io, BUFFER);
+            door.into_iter().for_each(|door| self.put(id, ipv6, door, door::BUFFER));
         }
         Ok(port)
     }
 
-    fn put(&mut self, id: SocketId, ipv6: bool, io: Async<UdpSocket>) {
+    fn put(&mut self, id: SocketId, ipv6: bool, io: Async<UdpSocket>, room: i32) {
         let gso = prepare(&io, self.offload.udp_gso, libc::UDP_SEGMENT, 0);
         let gro = prepare(&io, self.offload.udp_gro, libc::UDP_GRO, 1);
         // A new socket may hold datagrams already, and the first read tells.
-        self.sockets.push(Half { id, ipv6, io, ready: true, overflow: 0, gso, gro });
+        self.sockets.push(Half { id, ipv6, io, room, ready: true, overflow: 0, gso, gro });
     }
 
     fn open_half(&mut self, port: u16, ipv6: bool) -> io::Result<Async<UdpSocket>> {

@@ -1,4 +1,5 @@
-"""The rows of `scripts/interop babel`: each is a live test of its own, with wattle, BIRD, babeld and strongSwan together."""
+"""The rows of `scripts/interop babel`: each is a live test of its own, with BIRD and babeld, or with a kernel whose
+routes come and go."""
 
 import time
 import unittest

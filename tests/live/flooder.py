@@ -22,8 +22,8 @@ def main(target, rate):
     request = bytes.fromhex(json.loads(CAPTURE.read_text())["frames"][0]["message"])
     out = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
     out.connect((target, 0))
-    # The non-ESP marker, and no checksum, which IPv4 allows.
-    udp = struct.pack("!HHHH", 61000, 4500, 8 + 4 + len(request), 0) + bytes(4)
+    # No checksum, which IPv4 allows. From any port with the non-ESP marker, from port 500 without.
+    kinds = [struct.pack("!HHHH", port, 4500, 8 + marker + len(request), 0) + bytes(marker) for port, marker in ((61000, 4), (500, 0))]
     destination = socket.inet_aton(target)
     began, sent = time.monotonic(), 0
     while not ended:
@@ -34,7 +34,7 @@ def main(target, rate):
             # The kernel fills in length and checksum.
             source = bytes([198, 18 | sent >> 16 & 1, sent >> 8 & 255, sent & 255])
             ip = struct.pack("!BBHHHBBH", 0x45, 0, 0, 0, 0, 64, socket.IPPROTO_UDP, 0) + source + destination
-            out.send(ip + udp + os.urandom(8) + request[8:])
+            out.send(ip + kinds[sent % 2] + os.urandom(8) + request[8:])
             sent += 1
     print(json.dumps({"sent": sent, "seconds": time.monotonic() - began}))
 

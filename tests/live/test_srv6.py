@@ -253,7 +253,7 @@ class WithLinux(unittest.TestCase):
                                    ("fcbb:2::2", "reduced", {"2", "1"})):
                 with self.subTest(sid=sid, srh=srh):
                     mesh.steer("a", *both("p", H4, via=[sid, "b"], exit="d", srh=srh))
-                    end = self.capture(lab, mesh.nodes["c"].namespace, "lanl") if shutil.which("tshark") else None
+                    end = self.capture(lab, mesh.nodes["c"].namespace, "lanl")
                     for address in H4:
                         self.assertEqual(lab.ping(mesh.h1, address), 3)
                         self.assertEqual(mesh.tcp(mesh.h1, mesh.h4, address, 300_000), 300_000)

@@ -133,11 +133,14 @@ pub fn route_delete(route: &Route) -> Request {
 
 /// An IPv6 default route in the main table, of the lowest preference: one that a router advertises (1024) comes first.
 pub fn default_route_add(gateway: Ipv6Addr) -> Request {
-    default_route(RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, gateway)
+    let mut request = default_route(RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL);
+    request.attribute(RTA_GATEWAY, &gateway.octets());
+    request
 }
 
-pub fn default_route_delete(gateway: Ipv6Addr) -> Request {
-    default_route(RTM_DELROUTE, 0, gateway)
+/// Ours, wherever it leads.
+pub fn default_route_delete() -> Request {
+    default_route(RTM_DELROUTE, 0)
 }
 
 pub fn rule_add(rule: &Rule) -> Request {
@@ -246,10 +249,9 @@ fn route_request(kind: u16, flags: u16, route: &Route) -> Request {
     request
 }
 
-fn default_route(kind: u16, flags: u16, gateway: Ipv6Addr) -> Request {
+fn default_route(kind: u16, flags: u16) -> Request {
     let fixed = [AF_INET6, 0, 0, 0, RT_TABLE_MAIN, PROTOCOL, RT_SCOPE_UNIVERSE, RTN_UNICAST, 0, 0, 0, 0];
     let mut request = Request::new(kind, flags, &fixed);
-    request.attribute(RTA_GATEWAY, &gateway.octets());
     request.attribute(RTA_PRIORITY, &LAST_RESORT.to_ne_bytes());
     request
 }

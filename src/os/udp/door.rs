@@ -27,10 +27,19 @@ pub(super) fn open(main: BorrowedFd<'_>, door: Socket, address: SocketAddr) -> i
     // It sees the datagram; what is shorter than it looks for goes to the first socket.
     let program = [
         load(BPF_W, 0),
-        test(BPF_JEQ, NO_SPI, 0, 5),
+        test(BPF_JEQ, NO_SPI, 8, 0),
+        // Between ports one of which is 500 there is no marker. ESP that looks like this is one packet in a great many.
+        load(BPF_W, RESPONDER),
+        test(BPF_JEQ, NO_SPI, 0, 11),
+        load(BPF_W, RESPONDER + 4),
+        test(BPF_JEQ, NO_SPI, 0, 9),
         load(BPF_B, EXCHANGE),
-        test(BPF_JEQ, IKE_SA_INIT, 0, 3),
+        test(BPF_JEQ, IKE_SA_INIT, 0, 7),
         load(BPF_B, FLAGS),
+        test(BPF_JSET, RESPONSE, 5, 4),
+        load(BPF_B, MARKER + EXCHANGE),
+        test(BPF_JEQ, IKE_SA_INIT, 0, 3),
+        load(BPF_B, MARKER + FLAGS),
         test(BPF_JSET, RESPONSE, 1, 0),
         socket(1),
         socket(0),
@@ -39,9 +48,11 @@ pub(super) fn open(main: BorrowedFd<'_>, door: Socket, address: SocketAddr) -> i
     Async::new(door.into())
 }
 
-/// The non-ESP marker (RFC 3948 §2.2), and behind it the IKE header (RFC 7296 §3.1).
+/// Octets of the non-ESP marker (RFC 3948 §2.2), and places in the IKE header behind it (RFC 7296 §3.1).
+const MARKER: u32 = 4;
 const NO_SPI: u32 = 0;
-const EXCHANGE: u32 = 4 + 18;
+const RESPONDER: u32 = 8;
+const EXCHANGE: u32 = 18;
 const IKE_SA_INIT: u32 = 34;
-const FLAGS: u32 = 4 + 19;
+const FLAGS: u32 = 19;
 const RESPONSE: u32 = 0x20;
